@@ -3,9 +3,8 @@
 In: overrides (flags), `LINEAGE_STORE_*` variables, one TOML file. Out: the `Settings` of `config.py`, and each
 value's origin. The file is the first of: the flag, `LINEAGE_STORE_CONFIG`, ./lineage_store.toml, the user's config
 directory, /etc/lineage_store.toml. The file in the working directory, which may be a base dir, is skipped with a
-warning if another user owns it or everybody may write to it, and any of the last three if this user may not read it.
-An unknown variable is refused. Relative paths start in the file's directory, those of other sources in the working
-directory.
+warning if another user owns it or may write to it, and any of the last three if this user may not read it. An unknown
+variable is refused. Relative paths start in the file's directory, those of other sources in the working directory.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import logging
 import os
 import re
 import stat
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,9 +26,14 @@ from lineage_store.errors import ConfigError
 log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "LINEAGE_STORE_"
+_HERE = Path("lineage_store.toml")
 # Rest of variables that are not settings: those of the tests, and those that Kubernetes sets for services of our name.
 _OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
 _NAME_ANOTHER = f"name another one with --config or {ENVIRONMENT_PREFIX}CONFIG."
+_OF_ANOTHER = (
+    f"another user could have written it. Take that permission away (chmod go-w), or {_NAME_ANOTHER}"
+)
+_ACCESS_LIST = "system.posix_acl_access"
 _VARIABLES = {"CONFIG", *(name.upper() for name in NAMES)}
 """The known variables, without the prefix."""
 
@@ -50,9 +55,11 @@ def load(
 ) -> LoadedSettings:
     """Read all sources. Raises ConfigError that names the setting, its origin and what would fit."""
     path = find_file(config_file, environment)
+    is_named = bool(config_file or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG"))
     here = Path()
+    in_file = _read_file(path, must_be_ours=path == _HERE and not is_named) if path else {}
     sources: list[tuple[str, Mapping[str, Any], Path]] = [
-        (f"file {path}", _read_file(path) if path else {}, path.parent if path else here),
+        (f"file {path}", in_file, path.parent if path else here),
         ("environment", _from_environment(environment), here),
         ("flag", {name: value for name, value in (overrides or {}).items() if value is not None}, here),
     ]
@@ -76,11 +83,10 @@ def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path |
             )
         return path
     of_user = user_directory("config")
-    here = Path("lineage_store.toml")
-    candidates = [here, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
-    if os.path.lexists(here) and not _is_trusted(here):
-        candidates.remove(here)
-        log.warning("%s is passed over: another user could have written it.", here.absolute())
+    candidates = [_HERE, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
+    if os.path.lexists(_HERE) and not _is_trusted(_HERE):
+        candidates.remove(_HERE)
+        log.warning("%s is passed over: %s", _HERE.absolute(), _OF_ANOTHER)
     for path in filter(os.path.isfile, filter(None, candidates)):
         if os.access(path, os.R_OK):
             return path
@@ -101,12 +107,43 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Return whether this user or root owns the file and any link to it, and not everybody may write to it."""
+    """Return whether this user or root owns the file and any link to it, and nobody else may write to the file.
+
+    Who may write to the directory is of no account: what they put in the file's place is theirs.
+    """
     try:
         link, file = path.lstat(), path.stat()
+        return link.st_uid in (0, os.geteuid()) and _is_ours_alone(file, path)
     except OSError:
         return False
-    return {link.st_uid, file.st_uid} <= {0, os.geteuid()} and not file.st_mode & stat.S_IWOTH
+
+
+def _is_ours_alone(status: os.stat_result, file: Path | int) -> bool:
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & stat.S_IWOTH:
+        return False
+    # With an access list, the group's permission to write may be that of somebody on the list.
+    return not status.st_mode & stat.S_IWGRP or (
+        _is_own_group(status.st_uid, status.st_gid) and not _has_access_list(file)
+    )
+
+
+def _has_access_list(file: Path | int) -> bool:
+    try:
+        return sys.platform == "linux" and _ACCESS_LIST in os.listxattr(file)
+    except OSError:  # the filesystem has none
+        return False
+
+
+def _is_own_group(uid: int, gid: int) -> bool:
+    """Return whether a group is the user's own, of the user's name and without other members, as umask 002 wants it."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return (user.pw_gid, user.pw_name) == (gid, group.gr_name) and {*group.gr_mem} <= {user.pw_name}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -127,9 +164,13 @@ def _is_known(variable: str) -> bool:
     return name in _VARIABLES or _OF_OTHERS.fullmatch(name) is not None
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path, *, must_be_ours: bool) -> dict[str, Any]:
+    """Read a file. `must_be_ours`: raise ConfigError for what another user has put there since it was looked at."""
     try:
-        return flattened(tomllib.loads(path.read_text(encoding="utf-8")))
+        with path.open("rb") as file:
+            if must_be_ours and not _is_ours_alone(os.fstat(file.fileno()), file.fileno()):
+                raise ConfigError(f"The configuration file {path} has just changed: {_OF_ANOTHER}")
+            return flattened(tomllib.loads(file.read().decode()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         what = "Let this user read it" if isinstance(error, OSError) else "Write it as TOML in UTF-8"
         raise ConfigError(

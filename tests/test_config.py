@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,6 +196,29 @@ def open_to_all(path: Path) -> None:
     path.chmod(0o666)
 
 
+def open_to_a_team(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files to any group")
+    os.chown(path, -1, 65534)
+    path.chmod(0o664)
+
+
+def open_to_a_user_by_an_access_list(path: Path) -> None:
+    path.chmod(0o664)
+    entries = [
+        (1, 6, -1),
+        (2, 6, 65534),
+        (4, 4, -1),
+        (16, 6, -1),
+        (32, 4, -1),
+    ]  # their rights are a named user's
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each[:2], each[2] % 2**32) for each in entries)
+    try:
+        os.setxattr(path, "system.posix_acl_access", acl)
+    except OSError:
+        pytest.skip("this filesystem has no access lists")
+
+
 def a_link_of_theirs(path: Path) -> None:
     path.rename("elsewhere.toml")
     path.symlink_to("elsewhere.toml")
@@ -200,7 +227,9 @@ def a_link_of_theirs(path: Path) -> None:
     os.chown(path, 65534, -1, follow_symlinks=False)
 
 
-@pytest.mark.parametrize("make", [theirs, open_to_all, a_link_of_theirs])
+@pytest.mark.parametrize(
+    "make", [theirs, open_to_all, open_to_a_team, open_to_a_user_by_an_access_list, a_link_of_theirs]
+)
 def test_a_settings_file_that_another_user_could_have_written_is_passed_over(
     make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -212,3 +241,33 @@ def test_a_settings_file_that_another_user_could_have_written_is_passed_over(
     assert load(environment={}).settings.database_url == "sqlite:////mine.db"
     assert f"{HERE.absolute()} is passed over: another user could have written it." in caplog.text
     assert load(config_file=HERE, environment={}).settings.database_url == "postgresql://stranger/all"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664])
+def test_a_settings_file_that_this_users_own_group_may_write_to_counts_wherever_it_lies(
+    mode: int, tmp_path: Path
+) -> None:
+    user = pwd.getpwuid(os.geteuid())
+    group = grp.getgrgid(user.pw_gid)
+    if mode == 0o664 and (group.gr_name != user.pw_name or set(group.gr_mem) - {user.pw_name}):
+        pytest.skip("this user has no group of their own")
+    HERE.write_text("lease_s = 3.0\n")
+    os.chown(HERE, -1, user.pw_gid)
+    HERE.chmod(mode)
+    tmp_path.chmod(0o2777)  # what others put there is theirs
+    assert load(environment={}).settings.lease_s == 3
+
+
+def test_a_settings_file_that_is_replaced_between_the_look_and_the_reading_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    HERE.write_text("lease_s = 3.0\n")
+    may = os.access
+
+    def replace_then(*arguments: Any) -> bool:
+        open_to_all(HERE)
+        return may(*arguments)
+
+    monkeypatch.setattr(os, "access", replace_then)
+    with pytest.raises(ConfigError, match="another user could have written it"):
+        load(environment={})

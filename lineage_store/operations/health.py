@@ -8,11 +8,11 @@ record it in their status files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.finding_kinds import Severity
@@ -26,6 +26,16 @@ from lineage_store.store.catalog import registry
 from lineage_store.store.database import engine as engines
 from lineage_store.store.database.default_location import default_url
 from lineage_store.texts import from_stored, to_stored
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHealth:
+    """What the store tells of the health of ingest, at one moment."""
+
+    findings: Sequence[Finding]
+    leaders: Mapping[tuple[str, int], str | None]
+    """By base dir, in its stored form, and shard."""
+    base_dirs: Collection[Path]
 
 
 def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
@@ -47,11 +57,26 @@ def findings(
     cannot read it. If nothing is read and the store cannot be written to, the cause is also returned. For all base
     dirs, those in `wanted` that the store does not know are findings, too.
     """
-    stored = None if base_dir is None else to_stored(str(base_dir))
     with engines.reading(engine) as connection:
-        shards = read_shards(connection, stored)
-        found = read_findings(connection, stored, within_s)
-        known = {Path(from_stored(path)) for _, path in registry.base_dirs(connection)}
+        stored = read_stored(connection, base_dir, within_s=within_s)
+    return complete(engine, base_dir, wanted, stored)
+
+
+def read_stored(connection: Connection, base_dir: Path | None, *, within_s: float) -> StoredHealth:
+    """Read what the store tells, in the caller's transaction."""
+    stored = None if base_dir is None else to_stored(str(base_dir))
+    return StoredHealth(
+        read_findings(connection, stored, within_s),
+        {(row["base_dir"], row["shard"]): row["leader"] for row in read_shards(connection, stored)},
+        {Path(from_stored(path)) for _, path in registry.base_dirs(connection)},
+    )
+
+
+def complete(
+    engine: Engine, base_dir: Path | None, wanted: Sequence[Path], stored: StoredHealth
+) -> Sequence[Finding]:
+    """Return what the store told with what settings, this host's daemons and the database add to it now."""
+    found, known = list(stored.findings), stored.base_dirs
     if base_dir is None:
         found += [
             finding("unknown_base_dir", str(each))
@@ -61,8 +86,7 @@ def findings(
         ]
     idle = {each.subject for each in found if each.severity is Severity.STANDSTILL}
     url = engine.url.render_as_string(hide_password=False)
-    leaders = {(row["base_dir"], row["shard"]): row["leader"] for row in shards}
-    found += _of_daemons(daemons(url, base_dir), leaders, idle)
+    found += _of_daemons(daemons(url, base_dir), stored.leaders, idle)
     obstacle = obstacle_to(engine) if any(each.severity is Severity.STANDSTILL for each in found) else None
     if obstacle is not None and all(each.remedy != obstacle.remedy for each in found):
         found.insert(0, obstacle)

@@ -1,8 +1,8 @@
 """Measure a store for monitoring.
 
-In: an engine. Out: `Measures`; the numbers are of one transaction, the findings of a later one. Promises: a database
-that does not answer is a measure (`is_up`), not an exception. Does not know the format in which monitors read
-measures.
+In: an engine. Out: `Measures`. Promises: all that the store tells, numbers and findings, is of one transaction; sizes,
+the disk and what this host's daemons tell is of now. A database that does not answer is a measure (`is_up`), not an
+exception. Does not know the format in which monitors read measures.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measu
     """Measure a store now; `wanted` and `within_s` as for `health.findings`."""
     try:
         with reading(engine) as connection:
+            stored = health.read_stored(connection, None, within_s=within_s)
             found = _read(connection, engine)
-        findings = health.findings(engine, None, wanted, within_s=within_s)
+        findings = health.complete(engine, None, wanted, stored)
     except (DatabaseUnavailableError, DBAPIError) as error:
         return measure_without(engine.url.render_as_string(hide_password=False), error)
     return Measures(True, findings, *found)

@@ -93,17 +93,18 @@ def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path
         raise LineageParamSummaryPathError(
             f"The store knows {old} by this name already.", hint="There is nothing to do."
         )
+    annotated = held.annotated + held.of_removed
     same = moved.same_jobs(connection, ids[0]).get(base_dir_id, 0)
-    if held.jobs and same == held.jobs and not held.annotated:
+    if held.jobs and same == held.jobs and not annotated:
         is_there = f"its {held.jobs:,} jobs are the same files as those of {old}, without labels or remarks"
         hint = f"They were read twice: `lineage-store forget {new}`, then move {old} there."
     else:
         is_there = (
             f"{held.jobs:,} jobs, {same:,} of them the same files as those of {old}, "
-            f"{held.annotated:,} with a label or remark"
+            f"{annotated:,} with a label or remark, removed jobs included"
         )
         hint = f"Keep one of the two; labels and remarks that `lineage-store forget {new}` takes exist nowhere else."
-    if held.jobs or held.annotated or len(ids) > 1:
+    if held.jobs or annotated or len(ids) > 1:
         raise LineageParamSummaryPathError(f"The store knows {new} already: {is_there}.", hint=hint)
 
 

@@ -2,8 +2,8 @@
 
 In: a connection inside a write transaction. Out: a lease of one shard or of all, or an error that names the holder.
 Promises: all times are the database's. The epoch grows with every new holder, so the database refuses the writes of a
-holder that has lost its lease. The lease of a process that was killed on this host is free at once. `acquire`,
-`confirm` and `renew` lock shards in ascending order. While anybody holds a lease, nobody else can change the number of
+holder that has lost its lease. The lease of a process that was killed on this host is free at once. Whatever locks
+several shards locks them in ascending order. While anybody holds a lease, nobody else can change the number of
 shards, because that takes all leases. Does not know files.
 """
 
@@ -131,8 +131,10 @@ def shard_count(connection: Connection, base_dir_id: int) -> int:
 
 
 def divide(connection: Connection, lease: Lease, count: int) -> None:
-    """Divide a base dir into `count` shards; `lease` must cover all present ones. Raises LeaseLostError."""
-    now = confirm(connection, lease)
+    """Divide a base dir into `count` shards. Raises LeaseLostError; ValueError if the lease is not for all shards."""
+    now, present = confirm(connection, lease), shard_count(connection, lease.base_dir_id)
+    if not set(range(present)) <= set(lease.shards.numbers):
+        raise ValueError(f"It takes the lease of all {present} shards to change their number.")
     this = base_dir.c.id == lease.base_dir_id
     for number in range(count):
         _made_row(connection, lease.base_dir_id, number, lease.holder, "once", now)
@@ -158,17 +160,9 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
 
     Raises LeaseLostError if another ingester has taken the lease over.
     """
-    renewal = _renewal(connection.dialect.name)
     now: datetime | None = None
-    held: dict[str, Any] = {
-        "of_base_dir_id": lease.base_dir_id,
-        "of_holder": lease.holder,
-        "of_epoch": lease.epoch,
-        "of_lasts_s": lease.lasts_s,
-        "of_session_name": lease.session_name,
-    }
     for number in lease.shards.numbers:
-        now = connection.execute(renewal, {**held, "of_shard": number}).scalar_one_or_none()
+        now = _renewed(connection, lease, number, lease.lasts_s)
         if now is None:
             raise LeaseLostError(
                 "Another ingester has taken over this base dir; this write was refused and nothing of it was stored.",
@@ -176,6 +170,16 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
             )
     assert now is not None
     return now
+
+
+def _renewed(connection: Connection, lease: Lease, shard: int, lasts_s: float) -> datetime | None:
+    """Lock a shard and let its lease end in `lasts_s`; return the database's time, None if the lease was lost."""
+    held = dict(zip(_IDENTITY, (lease.base_dir_id, shard, lease.holder, lease.epoch), strict=True))
+    values = {**held, "lasts_s": lasts_s, "session_name": lease.session_name}
+    renewal = _renewal(connection.dialect.name)
+    return connection.execute(
+        renewal, {f"of_{name}": each for name, each in values.items()}
+    ).scalar_one_or_none()
 
 
 @cache
@@ -204,10 +208,9 @@ def renew(connection: Connection, lease: Lease) -> None:
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    """Release the lease, so that the next ingester need not wait; does nothing if the lease was lost already."""
-    row = ingest_lease.c
-    mine = (row.base_dir_id == lease.base_dir_id, row.holder == lease.holder, row.epoch == lease.epoch)
-    connection.execute(update(ingest_lease).where(*mine).values(expires_at=database_time(connection)))
+    """Release the lease, so that the next ingester need not wait; leave alone what another one has taken over."""
+    for number in lease.shards.numbers:
+        _renewed(connection, lease, number, 0.0)
 
 
 def leader(connection: Connection, base_dir_id: int) -> str | None:

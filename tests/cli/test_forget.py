@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ def test_yes_forgets_and_log_files_stay(run: Run, stored: Path) -> None:
     )
     assert "no jobs" in run("jobs").err
     assert "2 jobs, 3 log files; read 10 events" in run("ingest", stored).out
+
+
+def test_labels_of_removed_jobs_are_told_apart(run: Run, stored: Path) -> None:
+    for job in ("./good", "./poor"):
+        run("annotate", job, "--remark", "why?")
+    shutil.rmtree(stored / "poor")
+    run("ingest", stored)
+    assert run("gc", "--missing", "--yes").code == 0
+    what = "1 jobs, 1 of them with a label or remark, and those of 1 removed jobs"
+    elsewhere = stored.with_name("elsewhere")
+    shutil.copytree(stored, elsewhere)
+    assert f"({what};" in run("move", "--dry-run", stored, elsewhere).out
+    run("annotate", "./good", "--remark", "")
+    done = run("forget", "--yes", stored)
+    assert f"({what.replace('1 of', '0 of')})" in done.out
 
 
 @pytest.mark.parametrize(("answer", "code", "jobs_left"), [("y\n", 0, 0), ("n\n", 1, 2), ("\n", 1, 2)])

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -105,6 +106,31 @@ def test_a_user_without_a_home_has_a_store_elsewhere(
     done = run("ingest", base_dir)
     assert (done.code, "Unexpected" in done.err) == (0, False), done.err
     assert set(tmp_path.iterdir()) - before == {tmp_path / "fallback"}
+
+
+@needs_root
+def test_a_state_directory_that_may_not_be_written_to_is_passed_over_unless_the_store_is_there(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = shared / "state" / "lineage-store"
+    state.mkdir(parents=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(state.parent))
+    monkeypatch.setattr(default_location, "FALLBACK", shared / "fallback")
+    default_location.default_url(make_directory=False)  # what is imported late is root's
+    os.chown(state, ANOTHER_USER, -1)
+    state.chmod(0o500)
+    with another_user():
+        assert default_location.default_url() == f"sqlite:///{shared}/fallback/store.db"
+    assert stat.S_IMODE((shared / "fallback").stat().st_mode) == 0o700
+    (shared / "fallback" / "store.db").touch()
+    state.chmod(0o700)
+    with another_user():
+        assert default_location.default_url() == f"sqlite:///{shared}/fallback/store.db"
+    (state / "store.db").touch()
+    state.chmod(0o500)
+    with another_user():
+        assert default_location.default_url() == f"sqlite:///{state}/store.db"
+        assert default_location.default_url(make_directory=False) == f"sqlite:///{state}/store.db"
 
 
 @pytest.fixture

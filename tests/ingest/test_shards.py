@@ -9,12 +9,14 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, event, select, text
 
 from helpers.ingesting import (
     column,
@@ -27,6 +29,7 @@ from helpers.ingesting import (
     tick_until,
 )
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
@@ -384,6 +387,42 @@ def write_later(engine: Engine, row: dict[str, Any]) -> None:
         write_cycle(connection, row, 10, batches=1, batches_s=0.5)
 
 
+def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_in_one_order(
+    postgres_url: str, postgres_engine: Engine, base_dir: Path
+) -> None:
+    base_dir_id = base_dirs.register(postgres_engine, base_dir)
+    divide(postgres_engine, base_dir_id, 3, 15.0)
+    whole = lead(postgres_engine, base_dir_id, None)
+    with writing(postgres_engine) as connection:  # the first shard's row is the last that a scan comes to
+        connection.execute(text("UPDATE ingest_lease SET mode = mode WHERE shard = 0"))
+    taking, letting_go = open_engine(postgres_url), open_engine(postgres_url)
+    locked, waits = count(), text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+    def let_go() -> None:
+        with writing(letting_go) as connection:
+            connection.execute(text("SET LOCAL enable_indexscan = off"))
+            connection.execute(text("SET LOCAL enable_bitmapscan = off"))
+            leases.release(connection, whole)
+
+    with ThreadPoolExecutor(1) as pool, closing(postgres_engine.connect()) as watcher:
+        watcher = watcher.execution_options(isolation_level="AUTOCOMMIT")
+
+        def wait_once_the_first_is_locked(*execution: Any) -> None:
+            if "FOR UPDATE" in execution[2] and next(locked) == 1:
+                done.append(pool.submit(let_go))
+                wait_until(lambda: watcher.execute(waits).scalar() or done[0].done())
+
+        done = list["Future[None]"]()
+        event.listen(taking, "before_cursor_execute", wait_once_the_first_is_locked)
+        with writing(taking) as connection:
+            mine = leases.acquire(connection, base_dir_id, "other:1:x", 15.0, "once", before_daemons=True)
+        done[0].result(60)
+    for engine in (taking, letting_go):
+        engine.dispose()
+    assert mine.epoch == whole.epoch + 1
+    commit.heartbeat(postgres_engine, mine, searched=False)
+
+
 # --- changing their number ---
 
 
@@ -409,6 +448,13 @@ def test_the_number_is_not_changed_while_an_ingest_is_at_work(engine: Engine, ba
     with pytest.raises(LeaseHeldError):
         divide(engine, base_dir_id, 2, 15.0)
     divide(engine, base_dir_id, 3, 15.0)  # as it is
+
+
+def test_who_leads_one_shard_does_not_change_their_number(engine: Engine, base_dir_id: int) -> None:
+    lease = lead(engine, base_dir_id, 1)
+    with writing(engine) as connection, pytest.raises(ValueError, match="all 3 shards"):
+        leases.divide(connection, lease, 2)
+    assert column(engine, "SELECT shards FROM v_base_dir") == [3]
 
 
 def test_a_follower_divides_once_and_leaves_it_to_later_ones(engine: Engine, base_dir: Path) -> None:

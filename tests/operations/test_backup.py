@@ -10,7 +10,8 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import (
+    ConfigError,
     DatabaseUnavailableError,
     LeaseHeldError,
     LineageStoreError,
@@ -455,6 +457,48 @@ def lives_no_more(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except FileNotFoundError:
         return True
+
+
+def test_no_secret_of_the_url_is_in_the_process_list(postgres_url: str, tmp_path: Path) -> None:
+    secret = {"sslpassword": "s3cret of the key = 'x'"}
+    url = make_url(postgres_url).update_query_dict(secret).set(password="s3cret").render_as_string(False)
+    target = tmp_path / "backup"
+    with (
+        psycopg.connect(databases.plain(postgres_url)) as blocker,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        blocker.execute("LOCK TABLE base_dir")
+        backing_up = pool.submit(on_engine, url, backup, target)
+        waiting = SQL("SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'base_dir'::regclass")
+        wait_until(lambda: blocker.execute(waiting).fetchone() or backing_up.done())
+        commands = [command for command in _command_lines() if f"--file={tmp_path}" in command]
+        blocker.rollback()
+        assert backing_up.result(60) > 0
+    assert any("--dbname=" in command for command in commands)
+    assert "s3cret" not in str(commands)
+
+
+def _command_lines() -> list[str]:
+    found = list[str]()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_text(errors="replace").replace("\0", " "))
+    return found
+
+
+def test_a_secret_beside_a_service_is_refused_with_the_place_for_it(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = tmp_path / "services"
+    services.write_text("[ours]\napplication_name=of the service\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    of_a_service = make_url(postgres_url).update_query_dict({"service": "ours"})
+    back_up(of_a_service.render_as_string(False), tmp_path / "backup")
+    url = of_a_service.update_query_dict({"sslpassword": "s3cret"}).render_as_string(False)
+    with pytest.raises(ConfigError, match="sslpassword") as refused:
+        on_engine(url, backup, tmp_path / "other")
+    assert "service file" in str(refused.value.hint)
+    assert "s3cret" not in f"{refused.value} {refused.value.hint}"
 
 
 def test_without_pg_dump_of_a_version_that_fits_it_says_what_to_install(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from sqlalchemy import Connection, event, update
 
 from helpers import faults
 from helpers.log_writer import Log
@@ -20,7 +21,9 @@ from lineage_store.config import Settings
 from lineage_store.ingest import base_dirs
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations import metrics
-from lineage_store.operations.measures import Measures
+from lineage_store.operations.measures import Measures, measure
+from lineage_store.store.database.engine import database_time, open_engine, writing
+from lineage_store.store.schema.tables import ingest_problem
 
 OLDER = 1_600_000_000
 
@@ -58,6 +61,24 @@ def test_a_store_is_told_in_numbers(store: LineageStore, base_dir: Path) -> None
     assert found.value("lineage_store_lag_seconds", base_dir=base_dir) >= 0
     assert found.value("lineage_store_leader", base_dir=base_dir, holder="") == 0
     assert found.value("lineage_store_store_bytes") > 0
+
+
+def test_findings_are_of_the_same_moment_as_the_numbers(store: LineageStore, database_url: str) -> None:
+    other, ended = open_engine(database_url), list[bool]()
+
+    def solve_once(_: Connection) -> None:
+        if not ended:
+            ended.append(True)
+            with writing(other) as connection:
+                connection.execute(update(ingest_problem).values(resolved_at=database_time(connection)))
+
+    event.listen(store.engine, "commit", solve_once)
+    found = measure(store.engine, [], within_s=60)
+    event.remove(store.engine, "commit", solve_once)
+    other.dispose()
+    assert ended
+    assert [kind for _, kind, _ in found.problems] == ["suspect_bytes"]
+    assert "suspect_bytes" in {each.kind for each in found.findings}
 
 
 def test_counters_go_on_when_the_history_of_passes_is_cut(store: LineageStore, base_dir: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -238,9 +240,41 @@ def test_a_server_that_answers_a_byte_now_and_then_is_cut_off(
     webhook.answer = lambda _: None
     plan = plan_of(Settings(notify_url=webhook.url))
     assert plan is not None
-    with pytest.raises(deliver.NotTakenError) as refused:
+    with pytest.raises(deliver.NotTakenError, match="within") as refused:
         deliver.deliver(plan, b'{"events": []}')
     assert SECRET not in str(refused.value)
+
+
+def test_a_name_that_is_not_resolved_in_time_holds_nobody_and_nothing_is_sent_later(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, resolves, resolved = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def resolve_late(*arguments: Any) -> Any:
+        assert resolves.wait(600)
+        try:
+            return resolve(*arguments)
+        finally:
+            resolved.set()
+
+    webhook.answer = lambda _: None
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_late)
+    monkeypatch.setattr(deliver, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(deliver, "STEP_S", 600.0)
+    plan = plan_of(Settings(notify_url=webhook.url))
+    assert plan is not None
+    before = set(threading.enumerate())
+    with ThreadPoolExecutor(1) as pool:
+        delivering = pool.submit(deliver.deliver, plan, b'{"events": []}')
+        try:
+            with pytest.raises(deliver.NotTakenError, match="within"):
+                delivering.result(30)
+            assert not resolved.is_set()
+        finally:
+            resolves.set()
+    assert resolved.wait(60)
+    wait_until(lambda: set(threading.enumerate()) <= before)
+    assert not webhook.requests
 
 
 @pytest.mark.parametrize(

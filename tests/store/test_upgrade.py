@@ -9,17 +9,21 @@ import stat
 import subprocess
 import sys
 import zipfile
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
+from typing import LiteralString
 
+import psycopg
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from psycopg.sql import SQL
 from sqlalchemy import Engine, inspect, text
 
-from helpers.databases import DISTRIBUTED
+from helpers.databases import DISTRIBUTED, plain
+from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import (
     DatabaseUnavailableError,
@@ -27,7 +31,9 @@ from lineage_store.errors import (
     SchemaTooNewError,
     SchemaTooOldError,
 )
+from lineage_store.store.database import postgresql
 from lineage_store.store.database.engine import open_engine, reading, sqlite_path, writing
+from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.schema import descriptions
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, current, migrations_path, upgrade
@@ -100,6 +106,38 @@ def test_two_upgrades_at_once_queue_up(empty_database_url: str, empty_engine: En
         for done in [pool.submit(upgrade, empty_database_url) for _ in range(2)]:
             done.result()
     check(empty_engine)
+
+
+@pytest.mark.parametrize(
+    "occupation",
+    [f"SELECT pg_advisory_xact_lock({APPLICATION_ID})", "SELECT count(*) FROM v_job"],
+    ids=["another upgrade", "a reader"],
+)
+def test_an_upgrade_waits_for_its_turn_however_long(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, occupation: LiteralString
+) -> None:
+    usual = postgresql._SETTINGS
+    monkeypatch.setattr(
+        postgresql, "_SETTINGS", usual.replace("'lock_timeout', '30s'", "'lock_timeout', '50ms'")
+    )
+    assert usual != postgresql._SETTINGS
+    waits_long = SQL(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND clock_timestamp() - query_start > '1s'"
+    )
+    with (
+        psycopg.connect(plain(postgres_url), autocommit=True) as watcher,
+        psycopg.connect(plain(postgres_url)) as occupier,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        watcher.execute(f"COMMENT ON TABLE {VERSION_TABLE} IS '1'")  # views of an older release
+        occupier.execute(occupation)
+        upgrading = pool.submit(upgrade, postgres_url)
+        wait_until(lambda: watcher.execute(waits_long).fetchone() or upgrading.done())
+        assert not upgrading.done(), upgrading.exception()
+        occupier.rollback()
+        upgrading.result(60)
+    check(postgres_url)
 
 
 def test_sqlite_file_is_private_and_marked(empty_sqlite_url: str) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, agreed, pass_session
 from lineage_store.texts import escaped
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import Holdings
 
 
 @click.command("forget")
@@ -28,7 +33,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     path = real_path(base_dir)
     with session.open_store(writes=True) as store:
         found = store.holdings(path)
-        what = f"{found.jobs:,} jobs, {found.annotated:,} of them with a label or remark"
+        what = _told(found)
         if not (yes or agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("Nothing was forgotten.")
             return 1
@@ -57,8 +62,12 @@ def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) 
     """
     with session.open_store(writes=True) as store, session.working("Moving"):
         done = store.plan_move(old, new) if dry_run else store.move(old, new, force=force)
-    jobs, annotated = done.holdings.jobs, done.holdings.annotated
-    what = f"{jobs:,} jobs, {annotated:,} of them with a label or remark; {done.files:,} log files"
+    what = f"{_told(done.holdings)}; {done.files:,} log files"
     lacking = f", {done.absent:,} of which are not there, such as {done.example}" if done.absent else ""
     said = "would be at" if dry_run else "is at"
     click.echo(escaped(f"{done.old} {said} {done.new} now ({what}{lacking})."))
+
+
+def _told(found: Holdings) -> str:
+    removed = f", and those of {found.of_removed:,} removed jobs" if found.of_removed else ""
+    return f"{found.jobs:,} jobs, {found.annotated:,} of them with a label or remark{removed}"

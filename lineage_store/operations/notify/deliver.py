@@ -1,7 +1,7 @@
 """Send a message to a webhook or a command, and check that it was accepted.
 
-In: a plan, a message. Out: nothing; NotTakenError says why it must be sent again. Promises: once connected, ends within
-DEADLINE_S whatever the other side does; follows no redirect; errors contain no part of the address.
+In: a plan, a message. Out: nothing; NotTakenError says why it must be sent again. Promises: ends within DEADLINE_S
+whatever the other side and the resolver of names do; follows no redirect; errors contain no part of the address.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from base64 import b64encode
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from queue import Empty, SimpleQueue
 from urllib.parse import SplitResult, unquote
 
 from lineage_store.operations.notify.plan import Plan
@@ -39,6 +41,33 @@ def deliver(plan: Plan, message: bytes) -> None:
 
 
 def _post(address: SplitResult, message: bytes) -> None:
+    """Post the message in a thread of its own, because nothing interrupts the resolution of a name.
+
+    A thread that is left behind sends nothing any more, and ends when the resolver gives up.
+    """
+    ends_at, outcome = time.monotonic() + DEADLINE_S, SimpleQueue[int | Exception]()
+
+    def post() -> None:
+        try:
+            outcome.put(_status_of(address, message, ends_at))
+        except Exception as error:  # noqa: BLE001 - raised by the thread that waits
+            outcome.put(error)
+
+    threading.Thread(target=post, name="notify delivery", daemon=True).start()
+    try:
+        status = outcome.get(timeout=DEADLINE_S)
+    except Empty:
+        raise _late() from None
+    if isinstance(status, Exception):
+        raise _late() if time.monotonic() >= ends_at else status
+    if not 200 <= status < 300:
+        raise NotTakenError(
+            f"it answered {status}{', and redirects are not followed' * (status // 100 == 3)}"
+        )
+
+
+def _status_of(address: SplitResult, message: bytes, ends_at: float) -> int:
+    """Post the message and return the status of the answer. Raises TimeoutError instead of sending it too late."""
     kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
     headers = {"Content-Type": "application/json", "User-Agent": "lineage-store"}
     if address.username is not None:
@@ -46,24 +75,28 @@ def _post(address: SplitResult, message: bytes) -> None:
         headers["Authorization"] = f"Basic {b64encode(user).decode()}"
     target = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
     with closing(kind(str(address.hostname), address.port, timeout=STEP_S)) as connection:
+        connection.connect()
+        left_s = ends_at - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
         # A server that sends a byte now and then never exceeds the timeout of one operation.
-        end = threading.Timer(DEADLINE_S, _cut, (connection,))
+        end = threading.Timer(left_s, _cut, (connection.sock,))
         end.daemon = True
         end.start()
         try:
             connection.request("POST", target, message, headers)
-            status = connection.getresponse().status
+            return connection.getresponse().status
         finally:
             end.cancel()
-    if not 200 <= status < 300:
-        raise NotTakenError(
-            f"it answered {status}{', and redirects are not followed' * (status // 100 == 3)}"
-        )
 
 
-def _cut(connection: HTTPConnection) -> None:
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+def _cut(connected: socket.socket) -> None:
+    with suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
+
+
+def _late() -> NotTakenError:
+    return NotTakenError(f"it did not take it within {DEADLINE_S:g} s")
 
 
 def _run(command: tuple[str, ...], message: bytes) -> None:

@@ -1,8 +1,8 @@
 """Find and run PostgreSQL's own programs, `pg_dump` and `pg_restore`, in a version that fits the server.
 
-In: an engine, arguments. Out: the program's stdout. Promises: the URL's password is in no process list; an error quotes
-the program's own words; on Linux the program is killed when this process ends, however it ends, so that no program is
-left behind that changes the store later. Does not know what is dumped.
+In: an engine, arguments. Out: the program's stdout. Promises: no secret of the URL is in a process list; an error
+quotes the program's own words; on Linux the program is killed when this process ends, however it ends, so that no
+program is left behind that changes the store later. Does not know what is dumped.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from lineage_store.errors import LineageStoreError
+from lineage_store.errors import ConfigError, LineageStoreError
 from lineage_store.store.database.engine import reading
 from lineage_store.texts import without_passwords
 
@@ -28,12 +31,39 @@ if os.getppid() == int(sys.argv[1]):
 """Calls prctl(PR_SET_PDEATHSIG, SIGKILL), then becomes the program. Run as a Python process of its own, because a
 process with threads must not run Python code between fork and exec."""
 
+_SERVICE = "lineage_store"
+
 
 def run(engine: Engine, program: str, *arguments: str, connects: bool = True) -> str:
     """Run a program and return its stdout. Raises LineageStoreError if it fails, or if no fitting version is found.
 
     Args:
         connects: pass the engine's database as --dbname; else the engine only determines the program's version.
+    """
+    with _connection(engine) as (conninfo, environment):
+        command = [_fitting(engine, program), *arguments, *([f"--dbname={conninfo}"] if connects else [])]
+        ended = subprocess.run(  # noqa: S603 - no shell, and words of our own
+            [*_mortally(), *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+        )
+    if ended.returncode:
+        words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
+        raise LineageStoreError(
+            f"{program} failed: {' '.join(words[:3])}",
+            hint="Does this user own the tables, is the archive whole, and is there room on the disk?",
+        )
+    return ended.stdout
+
+
+@contextmanager
+def _connection(engine: Engine) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield a connection string without secrets, and the environment that has them. Raises ConfigError.
+
+    The environment has a variable for the password alone, so other secrets are in a service file of mode 0600.
     """
     from psycopg.conninfo import make_conninfo
 
@@ -42,23 +72,38 @@ def run(engine: Engine, program: str, *arguments: str, connects: bool = True) ->
     environment = dict(os.environ)
     if password := parameters.pop("password", None):
         environment["PGPASSWORD"] = str(password)
-    shown = make_conninfo(**parameters)
-    command = [_fitting(engine, program), *arguments, *([f"--dbname={shown}"] if connects else [])]
-    ended = subprocess.run(  # noqa: S603 - no shell, and words of our own
-        [*_mortally(), *command],
-        check=False,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=environment,
-    )
-    if ended.returncode:
-        words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise LineageStoreError(
-            f"{program} failed: {' '.join(words[:3])}",
-            hint="Does this user own the tables, is the archive whole, and is there room on the disk?",
+    secrets = {name: str(parameters.pop(name)) for name in _secret_names() & parameters.keys()}
+    if not secrets:
+        yield make_conninfo(**parameters), environment
+        return
+    _refuse_unwritable(secrets, has_service="service" in parameters or "PGSERVICE" in environment)
+    with tempfile.NamedTemporaryFile("w", prefix="lineage-store-", encoding="utf-8") as file:
+        file.writelines([f"[{_SERVICE}]\n", *(f"{name}={value}\n" for name, value in secrets.items())])
+        file.flush()
+        environment["PGSERVICEFILE"] = file.name
+        yield make_conninfo(**parameters, service=_SERVICE), environment
+
+
+def _secret_names() -> set[str]:
+    """Return the names of the connection parameters whose values libpq says not to show."""
+    from psycopg.pq import Conninfo
+
+    return {option.keyword.decode() for option in Conninfo.get_defaults() if option.dispchar}
+
+
+def _refuse_unwritable(secrets: Mapping[str, str], *, has_service: bool) -> None:
+    """Raise ConfigError for secrets that a service file of ours cannot give to a program."""
+    names = " and ".join(sorted(secrets))
+    if has_service:  # a program reads one service
+        raise ConfigError(
+            f"The database URL has a secret ({names}) and a service.",
+            hint=f"Move {names} into the service file.",
         )
-    return ended.stdout
+    if any(value != value.rstrip() or "\n" in value for value in secrets.values()):
+        raise ConfigError(
+            f"The secret ({names}) of the database URL ends with a blank, or has a line end.",
+            hint="Choose another one: PostgreSQL's programs cannot be given this one out of sight of others.",
+        )
 
 
 def _mortally() -> list[str]:

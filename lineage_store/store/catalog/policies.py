@@ -198,6 +198,8 @@ LABELLED = and_(
     annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
 )
 """The condition that joins jobs to their labels and remarks, for `stays`."""
+SAID = or_(annotation.c.tag != 0, annotation.c.remark != "")
+"""The condition that a label or remark was not taken back."""
 
 
 def stays(policies: Policies) -> ColumnElement[bool]:
@@ -206,8 +208,7 @@ def stays(policies: Policies) -> ColumnElement[bool]:
     stays = or_(train_job.c.state == JobState.LIVE, train_job.c.last_file_time.is_(None))
     if not policies.labelled:
         return stays
-    said = or_(annotation.c.tag != 0, annotation.c.remark != "")
-    return or_(stays, func.coalesce(said, false()))
+    return or_(stays, func.coalesce(SAID, false()))
 
 
 def _sizes(dialect_name: str) -> Select[Any]:

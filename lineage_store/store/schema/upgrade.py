@@ -1,10 +1,10 @@
 """Schema versions: which version a database has, which one this release needs, and the upgrade between them.
 
 In: a database URL or an engine. Out: an upgraded database, or an error that says what to do.
-Promises: an upgrade is one transaction, so the schema is the old or the new one, never a mixture; a second upgrade at
-the same time waits for the first, up to the database's lock timeout; views and descriptions always fit the tables; a
-database of another application is never changed. `check` runs two or three small queries and does not import Alembic.
-Does not know the tables (migrations/, tables/).
+Promises: an upgrade is one transaction, so the schema is the old or the new one, never a mixture; on PostgreSQL it
+waits as long as necessary for another upgrade and for transactions that use what it changes, on SQLite as long as any
+write does; views and descriptions always fit the tables; a database of another application is never changed. `check`
+runs two or three small queries and does not import Alembic. Does not know the tables (migrations/, tables/).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, column, event, func, inspect, select, table
+from sqlalchemy import Connection, Engine, column, event, inspect, select, table
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DatabaseError
 
@@ -60,8 +60,7 @@ def upgrade(
         event.listen(engine, "connect", _suspend_foreign_keys)
     with _closing(engine), writing(engine) as connection:
         if engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # large tables take their time
-            connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+            wait_for_turn(connection)
         version = _version(connection)
         refuse_newer(version or HEAD, f"The store {safe_url(engine.url)}")
         if version is None and engine.dialect.name == "postgresql":
@@ -75,7 +74,8 @@ def upgrade(
 def wait_for_turn(connection: Connection) -> None:
     """Wait on PostgreSQL, without any timeout, until no upgrade or change of the layout runs; keep others waiting.
 
-    Neither the lock nor the absence of timeouts outlasts the transaction.
+    The lock and the absence of timeouts end with the transaction: its later statements wait for locks without limit,
+    and large tables may take their time.
     """
     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0")

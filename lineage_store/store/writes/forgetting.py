@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, select, update
 
 from lineage_store.store.catalog import registry
+from lineage_store.store.catalog.policies import LABELLED, SAID
 from lineage_store.store.database.dialects import among
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
@@ -42,7 +43,9 @@ class Holdings:
 
     jobs: int
     annotated: int
-    """How many jobs have a label or a remark, which exist nowhere else; includes jobs that were removed."""
+    """How many of the jobs have a label or a remark, which exist nowhere else."""
+    of_removed: int = 0
+    """How many jobs that were removed have a label or a remark, which they get back when they are read again."""
 
 
 def ids_of(connection: Connection, path: str) -> list[int]:
@@ -54,11 +57,12 @@ def ids_of(connection: Connection, path: str) -> list[int]:
 
 def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
     """Count what the store holds of these base dirs."""
-    jobs, annotated = (
-        connection.execute(select(func.count()).where(table.c.base_dir_id.in_(ids))).scalar_one()
-        for table in (train_job, annotation)
+    jobs = connection.execute(select(func.count()).where(train_job.c.base_dir_id.in_(ids))).scalar_one()
+    said = select(func.count(), func.count(train_job.c.id)).join_from(
+        annotation, train_job, LABELLED, isouter=True
     )
-    return Holdings(jobs, annotated)
+    everybodys, annotated = connection.execute(said.where(annotation.c.base_dir_id.in_(ids), SAID)).one()
+    return Holdings(jobs, annotated, everybodys - annotated)
 
 
 def begin(connection: Connection, base_dir_id: int, path: str) -> None:
