@@ -1,7 +1,7 @@
 """The main job in one minute: log files in, answers out.
 
-Ingests `examples/summary_base`, seven jobs that real MindSpore trainings wrote, into a SQLite store below `build/demo`,
-and asks it a few things, each by the command that you would type yourself.
+Ingests `examples/summary_base`, seven jobs of real MindSpore trainings, into a SQLite store in `build/demo`, and asks
+a few questions, each by the command that you would type yourself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = "summary_dir,network,optimizer,learning_rate,loss,metric/accuracy"
 
 
 def main() -> None:
-    """Run the demo; stops at the first command that fails."""
+    """Run the demo; stop at the first command that fails."""
     os.chdir(ROOT)
     close_log_files()
     for file in STORE.parent.glob(f"{STORE.name}*"):
@@ -43,29 +43,29 @@ def main() -> None:
 
 
 def close_log_files() -> None:
-    """MindSpore closes log files by mode 0400, which git does not keep; without it, jobs look unfinished."""
+    """Set mode 0400, by which MindSpore closes log files. Git does not keep it, and without it jobs look unfinished."""
     for file in BASE_DIR.rglob("*summary.*"):
         file.chmod(0o400)
 
 
 def run(purpose: str, *arguments: str) -> None:
-    """Show a command, then what it prints."""
+    """Print a command, then run it."""
     print(f"\n# {purpose}\n$ lineage-store {shlex.join(arguments)}", flush=True)
     subprocess.run([PROGRAM, *arguments], check=True)
 
 
 def show_next_steps() -> None:
-    """Where the store is, and what to try on one's own directory."""
+    """Print where the store is, and what to try next."""
     print(f"""
-The store is {STORE} (SQLite: open it with any client). Three things to try on your own:
+The store is {STORE} (SQLite: open it with any client). Things to try with your own log files:
 
   export PATH="$PWD/.venv/bin:$PATH"
-  lineage-store ingest /path/to/your/summaries                            # the directory of your jobs' directories
-  lineage-store filter --where 'loss is not null' --sort loss --limit 10  # which job had the least loss
+  lineage-store ingest /path/to/your/summaries                            # the directory with your job directories
+  lineage-store filter --where 'loss is not null' --sort loss --limit 10  # the jobs with the lowest loss
   lineage-store sql "SELECT train_id, state, duration_s, loss FROM v_job WHERE loss IS NOT NULL ORDER BY loss"
 
-Your own store will be in your state directory; `lineage-store --help` lists what else there is, docs/cookbook.md has
-eighteen questions with their SQL.""")
+This store of your own will be in your state directory. `lineage-store --help` lists all verbs, and docs/cookbook.md
+answers eighteen questions in SQL.""")
 
 
 if __name__ == "__main__":

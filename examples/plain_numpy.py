@@ -1,8 +1,8 @@
 """Record a training that uses no MindSpore: `python examples/plain_numpy.py SUMMARY_DIR`.
 
-A line is fitted to noisy points with numpy alone. What a PyTorch or JAX script would record is recorded: the loss of
-each step, the parameters, and the lineage by which the store finds the job. Afterwards
-`lineage-store ingest` and MindInsight read the directory like any other.
+Fits a line to noisy points with numpy alone, and records what a PyTorch or JAX script would record: the loss of each
+step, the parameters, and the lineage by which the store finds the job. `lineage-store ingest` and MindInsight read the
+result like any other; the base dir to ingest is the directory that contains SUMMARY_DIR.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEPS = 200
 
 
 def main() -> None:
-    """Fit, and record every step."""
+    """Fit the line and record every step."""
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, 256)
     y = 3 * x - 1 + random.normal(0, 0.1, x.size)
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def lineage(count: int, loss: float) -> lineage_pb2.TrainLineage:
-    """What was trained, how and on what."""
+    """Return what was trained, how, and on which data."""
     message = lineage_pb2.TrainLineage()
     message.algorithm.network = "Line"
     message.algorithm.loss = loss

@@ -48,132 +48,131 @@ class Settings:
     """Every setting, its default and its meaning."""
 
     database_url: str = _setting(
-        "", "database of the store; empty: SQLite in the user's state directory", relative=_URL_OF_FILE
+        "", "database of the store; empty: a SQLite file in the user's state directory", relative=_URL_OF_FILE
     )
     read_database_url: str = _setting(
-        "", "hot standby of database_url, which answers what only asks; empty: database_url does"
+        "", "hot standby of database_url that answers read-only questions; empty: database_url answers them"
     )
     base_dirs: tuple[str, ...] = _setting(
-        (), "directories of job directories that the daemon follows; relative: to the file's directory"
+        (), "directories of job directories that the daemon follows; relative to this file's directory"
     )
     recursive: bool = _setting(False, "look for jobs at any depth instead of one level below a base dir")
     follow_symlinks: bool = _setting(False, "follow symbolic links that stay inside the base dir")
-    allow_network_filesystem: bool = _setting(
-        False, "use SQLite on a network filesystem all the same (unsafe)"
+    allow_network_filesystem: bool = _setting(False, "allow SQLite on a network filesystem (unsafe)")
+    pool_size: int = _setting(15, "most connections to the database that a process opens", least=1)
+    statement_timeout_s: float = _setting(
+        900.0, "seconds after which a statement is cancelled; 0: never", least=0
     )
-    pool_size: int = _setting(15, "connections to the database that a process opens at most", least=1)
-    statement_timeout_s: float = _setting(900.0, "seconds after which a statement is ended; 0: none", least=0)
     poll_interval_s: float = _setting(1.0, "seconds between two looks at live jobs", least=0.05)
     discovery_interval_s: float = _setting(
         2.0, "seconds between two searches for new jobs and files", least=0.05
     )
     finished_interval_s: float = _setting(
-        600.0, "seconds between two re-reads of finished files' ends", least=1
+        600.0, "seconds between two checks of finished files for growth", least=1
     )
-    live_within_s: float = _setting(600.0, "a job that grew within so many seconds is live", least=1)
-    suspect_grace_s: float = _setting(600.0, "seconds before bytes that make no frame are given up", least=0)
-    lease_s: float = _setting(15.0, "seconds that a lead lasts without a sign of life", least=1)
+    live_within_s: float = _setting(600.0, "a job is live if it grew within this many seconds", least=1)
+    suspect_grace_s: float = _setting(
+        600.0, "seconds before bytes that are no valid frame are given up", least=0
+    )
+    lease_s: float = _setting(15.0, "seconds that a lease lasts unless its holder renews it", least=1)
     shards: int = _setting(
         0,
-        "parts that the daemon divides the jobs of each base dir into, for as many daemons; 0: as it is",
+        "number of shards of each base dir's jobs, for as many daemons; 0: leave it as it is",
         least=0,
         most=MOST_SHARDS,
     )
     chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
-    max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is believed", least=4096)
+    max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is accepted", least=4096)
     most_damages: int = _setting(
-        1000, "places of one chunk that hold no frame or no event; a file with more is left alone", least=1
+        1000, "most damaged places in one chunk; a file with more is left alone", least=1
     )
     most_lineage_bytes: int = _setting(
-        8 * MEBIBYTE, "bytes of a job's lineage events that are taken in, as JSON", least=4096
+        8 * MEBIBYTE, "most bytes of a job's lineage events, as JSON, that are stored", least=4096
     )
-    most_lineage_events: int = _setting(100_000, "lineage events of a job that are taken in", least=1)
+    most_lineage_events: int = _setting(100_000, "most lineage events of a job that are stored", least=1)
     most_user_values: int = _setting(
-        10_000, "user-defined values of a job that are taken in, those written again included", least=1
+        10_000, "most user-defined values of a job that are stored, repeated ones included", least=1
     )
-    most_metrics: int = _setting(10_000, "metrics of one evaluation that is taken in", least=1)
+    most_metrics: int = _setting(10_000, "most metrics of one evaluation that are stored", least=1)
     most_dataset_nodes: int = _setting(
-        10_000, "nodes of one dataset pipeline that is taken in, their parameters included", least=1
+        10_000, "most nodes, parameters included, of a dataset pipeline that is stored", least=1
     )
     most_tags: int = _setting(
-        50_000, "tags of a log file that are taken in, and values of one summary event", least=1
+        50_000, "most tags of a log file, and most values of one summary event, that are stored", least=1
     )
     most_event_parts: int = _setting(
         2_000_000,
-        "parts of one summary event that is taken in: values, buckets, nodes of a graph",
+        "most parts of a summary event that is stored: values, buckets, nodes of a graph",
         least=1000,
     )
     less_is_better: str = _setting(
         "loss,error,err,mae,mse,rmse,perplexity,ppl,wer,cer,fid,nll,distance,time,latency",
-        "parts of the names of metrics that are the better the less they are, separated by commas",
+        "a metric whose name contains one of these words, separated by commas, is better when lower",
     )
-    vectorised: bool = _setting(
-        True, "decode many events at once; false takes the plain path, for comparison"
-    )
+    vectorised: bool = _setting(True, "decode many events at once; false decodes one by one, for comparison")
     progress_deadline_s: float = _setting(
         50.0,
-        "seconds without progress in a base dir after which the daemon ends, to be started anew",
+        "seconds without progress in a base dir after which the daemon exits, to be restarted",
         least=1,
     )
     reading_deadline_s: float = _setting(
         30.0,
-        "seconds that reading a file apart may take, or one batch of an ingest, which ends after a tenth of them",
+        "seconds for reading a file apart, or a batch; an ingest's batch ends after a tenth of them",
         least=0.1,
     )
     slow_reading_s: float = _setting(
         1.0,
-        "seconds that the daemon's files wait for one that is read; it is read apart from then on",
+        "seconds that other files wait for one; a file that takes longer is read apart from then on",
         least=0.1,
     )
     job_reading_s: float = _setting(
         5.0,
-        "seconds of reading within a minute after which a job's files wait for those of all others",
+        "seconds of reading per minute after which a job's files wait for all other jobs",
         least=0,
     )
     reading_memory_bytes: int = _setting(
-        1024 * MEBIBYTE, "memory that the daemon's reading process may take", least=64 * MEBIBYTE
+        1024 * MEBIBYTE, "most memory of the daemon's reading process", least=64 * MEBIBYTE
     )
-    batch_rows: int = _setting(50_000, "rows in one write transaction, about", least=1)
-    batch_bytes: int = _setting(32 * MEBIBYTE, "log bytes in one write transaction, about", least=4096)
-    batch_files: int = _setting(500, "log files in one write transaction", least=1)
-    cycle_history: int = _setting(10_000, "ingest cycles kept per base dir", least=1)
+    batch_rows: int = _setting(50_000, "approximate number of rows in one write transaction", least=1)
+    batch_bytes: int = _setting(32 * MEBIBYTE, "approximate log bytes in one write transaction", least=4096)
+    batch_files: int = _setting(500, "most log files in one write transaction", least=1)
+    cycle_history: int = _setting(10_000, "number of ingest cycles kept per base dir", least=1)
     serve_host: str = _setting(
-        "127.0.0.1", "address that the server listens at; one that others reach needs serve_token_file"
+        "127.0.0.1",
+        "address on which the server listens; if others can reach it, serve_token_file is required",
     )
     serve_port: int = _setting(
-        8080, "port that the server listens at; 0: any that is free", least=0, most=65535
+        8080, "port on which the server listens; 0: any free port", least=0, most=65535
     )
     serve_names: str = _setting(
-        "", "names by which browsers may call the server beside serve_host, separated by commas"
+        "", "host names, besides serve_host, by which browsers may call the server, separated by commas"
     )
-    serve_url_path_prefix: str = _setting("", "what all paths of the server begin with, such as /lineage")
+    serve_url_path_prefix: str = _setting("", "prefix of all paths of the server, such as /lineage")
     serve_token_file: str = _setting(
         "",
-        "file with the token that the server asks for; empty: none, and only this host may ask",
+        "file with the token that the server requires; empty: no token, and only this host may ask",
         relative=_FILE,
     )
     serve_allow_remarks: bool = _setting(
-        False, "let whoever reaches the server put labels and remarks on jobs; with a token they may"
+        False, "allow labels and remarks without a token; with a token they are always allowed"
     )
-    serve_heavy_reads: int = _setting(
-        4, "questions that take long which the server works on at once", least=1
-    )
+    serve_heavy_reads: int = _setting(4, "most slow questions that the server answers at once", least=1)
     serve_statement_timeout_s: float = _setting(
-        30.0, "seconds after which a statement of the server is ended; 0: as statement_timeout_s", least=0
+        30.0, "seconds after which a statement of the server is cancelled; 0: statement_timeout_s", least=0
     )
-    serve_body_bytes: int = _setting(MEBIBYTE, "longest body of a request that the server takes", least=1024)
+    serve_body_bytes: int = _setting(MEBIBYTE, "longest request body that the server accepts", least=1024)
     mindinsight_ui: str = _setting(
         "",
-        "directory of MindInsight's own page, ui/dist of its wheel; the server shows it at /mindinsight/",
+        "directory of MindInsight's own page (ui/dist in its wheel), served at /mindinsight/",
         relative=_FILE,
     )
     mindinsight_limits: int = _setting(
         1,
-        "how many times MindInsight's limits its API has here (1,000 scalars and 10 images a tag, 300 tags)",
+        "factor on the limits of MindInsight's API (1,000 scalars and 10 images a tag, 300 tags)",
         least=1,
     )
     metrics_port: int = _setting(
-        0, "port of this host at which a daemon tells its metrics; 0: none", least=0, most=65535
+        0, "port of this host on which a daemon serves its metrics; 0: none", least=0, most=65535
     )
     log_level: str = _setting(
         "info", "how much the daemon logs", choices=("debug", "info", "warning", "error")
@@ -182,43 +181,45 @@ class Settings:
         "auto", "console, json, or auto (json when not on a terminal)", choices=("auto", "console", "json")
     )
     keep_days: int = _setting(
-        0, "days without a sign of life after which a daemon removes a job; 0: never", least=0, most=365_000
+        0, "a daemon removes a job after so many days without sign of life; 0: never", least=0, most=365_000
     )
-    keep_jobs: int = _setting(0, "jobs of each base dir that stay, the newest ones; 0: all", least=0)
+    keep_jobs: int = _setting(0, "number of newest jobs kept in each base dir; 0: all", least=0)
     keep_store_bytes: int = _setting(
-        0, "bytes of the database that jobs may take, about: the oldest go; 0: any number", least=0
+        0, "approximate database size of all jobs beyond which the oldest are removed; 0: no limit", least=0
     )
-    keep_labelled: bool = _setting(True, "jobs with a label or a remark stay, whatever these settings say")
+    keep_labelled: bool = _setting(True, "keep jobs with a label or remark, whatever the other settings say")
     keep_every_step_days: int = _setting(
         0,
-        "days without a sign of life after which a daemon thins a job's scalars; 0: every step stays",
+        "a daemon thins a job's scalars after so many days without sign of life; 0: never",
         least=0,
         most=365_000,
     )
     keep_thinned_buckets: int = _setting(
         1000,
-        "buckets of a scalar that was thinned, each with count, min, max, mean; shorter ones stay whole",
+        "buckets of a thinned scalar, each with count, min, max, mean; shorter ones stay whole",
         least=10,
         most=100_000,
     )
     keep_every_s: float = _setting(
-        3600.0, "seconds between two times that a daemon looks which jobs are to go", least=1
+        3600.0, "seconds between two times that a daemon applies these policies", least=1
     )
     notify_url: str = _setting(
-        "", "http or https address that a daemon tells what happens, by POST; empty: none", secret=True
+        "", "http or https address to which a daemon POSTs notifications; empty: none", secret=True
     )
     notify_command: str = _setting(
-        "", "command that is told, on its stdin, in place of notify_url; no shell", secret=True
+        "",
+        "command that gets notifications on its stdin, instead of notify_url; run without a shell",
+        secret=True,
     )
-    notify_on: str = _setting("problem, lag, finished, metric", "what is told, separated by commas")
+    notify_on: str = _setting("problem, lag, finished, metric", "kinds of notifications, separated by commas")
     notify_lag_s: float = _setting(
-        300.0, "seconds after which a base dir that was not searched in full lags", least=1
+        300.0, "seconds without a full search after which a base dir lags", least=1
     )
     notify_metrics: str = _setting(
-        "", "bounds of metrics beyond which a job is told, separated by commas: accuracy>=0.9, loss<0.1"
+        "", "bounds of metrics to notify of, separated by commas: accuracy>=0.9, loss<0.1"
     )
     notify_name: str = _setting(
-        "default", "by which the store remembers what was told; other receivers need another name"
+        "default", "name under which the store remembers what was sent; each receiver needs its own"
     )
 
 
