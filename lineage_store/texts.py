@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import unquote
 
+_NOT_IN_SQL = re.compile(r"[\x00\ud800-\udfff]")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
 _USER_PASSWORD = re.compile(r"(//[^\s:/@\"']*):[^\s\"']*@")
 _OF_A_SERVER = re.compile(r"(postgres[a-z0-9+]*://[^\s:/@]*):(?!\*\*\*@)(?:(?!://)[^\"\n])*@")
@@ -40,6 +41,11 @@ def to_stored(text: str | bytes) -> str:
 def from_stored(text: str) -> str:
     """Undo `to_stored`; bytes that were not UTF-8 become surrogate escapes, as `os.fsencode` takes them."""
     return _ESCAPE.sub(_unescape, text) if "\\" in text else text
+
+
+def is_storable(text: str) -> bool:
+    """Whether SQL text can hold a text as it is: it has no NUL and no lone surrogate."""
+    return _NOT_IN_SQL.search(text) is None
 
 
 def without_passwords(text: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api.opened import OpenedStore
-from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database.conflicts import all_asked_again
 
 if TYPE_CHECKING:
@@ -49,18 +49,19 @@ class Following(OpenedStore):
             limit: the most changes of one answer, 1 to 10,000; its `more` says whether further changes are waiting.
 
         Raises:
-            LineageParamValueError: `since` or `until` is no token, or `limit` is out of bounds.
+            LineageParamTypeError, LineageParamValueError: `limit` is no whole number or out of bounds, `since` or
+                `until` is no token.
             LineageSearchConditionParamError: the condition is refused.
         """
         from lineage_store.query import changes
         from lineage_store.query.change_cursor import decode
         from lineage_store.query.search.condition import parse
+        from lineage_store.store.database.paging import check_count
 
-        if not 1 <= limit <= MOST_CHANGES:
-            raise LineageParamValueError(f"limit = {limit} must be from 1 to {MOST_CHANGES}.")
+        check_count("limit", limit, most=MOST_CHANGES)
         wanted = None if condition is None else parse(condition)
         begin = {} if since in (None, NOW) else decode(since or "")
-        end = None if until is None else decode(until)
+        end = None if until is None else decode(until, "until")
         engine = self.read_engine
         with self._reading(engine) as connection:
             if since == NOW:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from lineage_store.api.opened import check_text
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
-_LARGEST_REVISION = 2**63 - 1
+_LEAST_REVISION, _LARGEST_REVISION = -(2**63), 2**63 - 1
 _NAME = re.compile(r"\s*\w+\s*")
 
 
@@ -54,7 +55,8 @@ class Exports(Operations):
             progress: called after every batch of rows.
 
         Raises:
-            LineageParamValueError: there is no such view or format, or the directory is not empty.
+            LineageParamTypeError, LineageParamValueError: there is no such view or format, the directory is not empty,
+                or `since` is neither a revision nor an export.
             LineageStoreError: pyarrow is missing, or a statement's column holds values of several types.
             LineageQuerySummaryDataError: the database refuses the statement, or fails.
         """
@@ -62,6 +64,8 @@ class Exports(Operations):
         from lineage_store.query.export.sources import of_view
         from lineage_store.store.schema.views import VIEWS
 
+        check_text("what", "" if what is None else what)
+        check_text("format", format)
         found, is_directory = formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
         if not is_directory and (isinstance(to, io.TextIOBase) or not hasattr(to, "write")):
             raise LineageParamTypeError(f"to = {to!r} is neither a directory nor a stream of bytes.")
@@ -116,14 +120,17 @@ def _since(since: int | PathLike | None) -> Since | None:
     if isinstance(since, bool):
         raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
     if since is None or isinstance(since, int):
-        return None if since is None else min(since, _LARGEST_REVISION)
+        return None if since is None else max(_LEAST_REVISION, min(since, _LARGEST_REVISION))
     from lineage_store.query.export.directory import MANIFEST
+    from lineage_store.query.returned_values import is_integer, is_text
 
     try:
         path = Path(since)
         path = path / MANIFEST if path.is_dir() else path
-        found = json.loads(path.read_bytes())["revisions"]
-        return {str(base_dir): int(revision) for base_dir, revision in found.items()}
+        found: dict[str, int] = json.loads(path.read_bytes())["revisions"]
+        if not all(is_text(base_dir) and is_integer(revision) for base_dir, revision in found.items()):
+            raise TypeError
+        return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LineageParamValueError(
             f"since = {str(since)!r} is no export of views: {_lack(str(since), error)}.",

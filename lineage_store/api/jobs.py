@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lineage_store.api import base_dirs
-from lineage_store.api.opened import OpenedStore
+from lineage_store.api.opened import OpenedStore, check_text, stored_id
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamValueError
 from lineage_store.states import JobState, Outcome
 from lineage_store.store.database.conflicts import all_asked_again
-from lineage_store.texts import from_stored, to_stored
+from lineage_store.texts import from_stored
 
 if TYPE_CHECKING:
     from lineage_store.query.contents import JobContents
@@ -39,7 +39,7 @@ class Jobs(OpenedStore):
         """Return the base dirs that have a job of this id; `removed`: also those from which it was removed."""
         from lineage_store.store.catalog import registry, tombstones
 
-        stored = to_stored(train_id)
+        stored = stored_id(train_id)
         with self._reading() as connection:
             return [
                 from_stored(path)
@@ -75,7 +75,7 @@ class Jobs(OpenedStore):
             after: the `cursor` of the last job of the page before; finds the next page at once.
 
         Raises:
-            LineageParamTypeError, LineageParamValueError: `limit`, `page`, `state`, `outcome` or `after` is invalid.
+            LineageParamTypeError, LineageParamValueError: an argument is invalid.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
         from lineage_store.query import jobs
@@ -83,11 +83,14 @@ class Jobs(OpenedStore):
 
         part = Page(limit, page)
         for name, word, words in (("state", state, JobState), ("outcome", outcome, Outcome)):
-            if word is not None and word not in set[str](words):
+            if word is None:
+                continue
+            check_text(name, word)
+            if word not in set[str](words):
                 raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
         with self._reading() as connection:
             ids = base_dirs.ids(connection, base_dir)
-            named = None if train_ids is None else list(map(to_stored, train_ids))
+            named = None if train_ids is None else list(map(stored_id, train_ids))
             return jobs.train_jobs(
                 connection,
                 ids,
@@ -104,7 +107,7 @@ class Jobs(OpenedStore):
         from lineage_store.query import jobs
 
         with self._reading() as connection:
-            return jobs.named_jobs(connection, map(to_stored, train_ids))
+            return jobs.named_jobs(connection, map(stored_id, train_ids))
 
     def count_jobs(self, base_dir: PathLike | None = None) -> int:
         """Return the number of jobs of a base dir, or of all."""
@@ -117,5 +120,7 @@ class Jobs(OpenedStore):
         """Return the numbers of log files and the tags of jobs, by train id, without jobs that the store lacks."""
         from lineage_store.query import contents
 
+        for train_id in train_ids:
+            stored_id(train_id)  # raises when it is no text
         with self._reading() as connection:
             return contents.job_contents(connection, base_dirs.find(connection, base_dir).id, train_ids)

@@ -30,7 +30,7 @@ from lineage_store.errors import (
     SchemaTooOldError,
     TrainJobNotFoundError,
 )
-from lineage_store.texts import to_stored
+from lineage_store.texts import shown, to_stored
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -246,12 +246,23 @@ def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
     """Return the id of a job of a base dir. Raises TrainJobNotFoundError, LineageParamTypeError."""
     from lineage_store.store.catalog import registry
 
-    if not isinstance(train_id, str):
-        raise LineageParamTypeError(f"train_id = {train_id!r} must be a text such as './run_7'.")
-    found = registry.job_id(connection, base_dir.id, to_stored(train_id))
+    found = registry.job_id(connection, base_dir.id, stored_id(train_id))
     if found is None:
         raise no_such_job(train_id, base_dir.path)
     return found
+
+
+def stored_id(train_id: str) -> str:
+    """Return a train id as the store has it. Raises LineageParamTypeError when it is no text."""
+    if not isinstance(train_id, str):
+        raise LineageParamTypeError(f"train_id = {shown(train_id)} must be a text such as './run_7'.")
+    return to_stored(train_id)
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise LineageParamTypeError when a parameter is no text."""
+    if not isinstance(value, str):
+        raise LineageParamTypeError(f"{name} = {shown(value)} must be a text.")
 
 
 def no_such_job(train_id: str, base_dir: Path) -> TrainJobNotFoundError:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
-from lineage_store.api.opened import no_such_job
+from lineage_store.api.opened import no_such_job, stored_id
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.removals import Removals
 from lineage_store.errors import DatabaseUnavailableError, LineageParamSummaryPathError
@@ -113,7 +113,7 @@ class Operations(Removals):
 
         path = real_path(base_dir)
         with self._reading() as connection:
-            found = statuses.read_job(connection, to_stored(str(path)), to_stored(train_id))
+            found = statuses.read_job(connection, to_stored(str(path)), stored_id(train_id))
         if found is None:
             raise no_such_job(train_id, path)
         return found
@@ -206,7 +206,7 @@ class Operations(Removals):
         from lineage_store.operations import reread
 
         place = self._place(base_dir)
-        return reread.reingest(self._engine, place.path, place.id, to_stored(train_id), self.settings)
+        return reread.reingest(self._engine, place.path, place.id, stored_id(train_id), self.settings)
 
     def choose_best(self) -> int:
         """Choose the best result of each metric again by the setting `less_is_better`; return how many jobs changed.
@@ -227,7 +227,7 @@ class Operations(Removals):
         """
         from lineage_store.operations.verify.verifying import verify
 
-        job = None if train_id is None else to_stored(train_id)
+        job = None if train_id is None else stored_id(train_id)
         for place in self._places(base_dir):
             yield from verify(self._engine, place.path, place.id, self.settings, train_id=job, sample=sample)
 

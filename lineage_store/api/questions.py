@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
-from lineage_store.api.opened import OpenedStore
+from lineage_store.api.opened import OpenedStore, check_text, stored_id
 from lineage_store.api.paths import PathLike, real_path
-from lineage_store.errors import DatabaseUnavailableError, LineageParamTypeError, LineageParamValueError
+from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
 from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import to_stored
 
@@ -87,10 +87,17 @@ class Questions(OpenedStore):
             names: the names of the value columns: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`,
                 `user_defined/NAME`.
             every: also return jobs that have no lineage (yet), unless the condition has an order.
+
+        Raises:
+            LineageSearchConditionParamError: the condition or a name is refused.
+            LineageParamTypeError, LineageParamValueError: `most` is no whole number from 1.
+            LineageParamSummaryPathError: the store does not know the base dir.
         """
         from lineage_store.query.search.columns import job_columns
         from lineage_store.query.search.subjects import read_subject
+        from lineage_store.store.database.paging import check_count
 
+        check_count("most", most)
         wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
             return job_columns(
@@ -110,10 +117,11 @@ class Questions(OpenedStore):
             TrainJobNotFoundError: the store knows no such job.
             LineageParamSummaryPathError: the store does not know the base dir.
             LineageFileNotFoundError: the job has no lineage.
-            LineageParamTypeError, LineageParamValueError: `keys` is no list of these names.
+            LineageParamTypeError, LineageParamValueError: `keys` is no list of these names, or the id is no text.
         """
         from lineage_store.query import job_lineage
 
+        stored_id(train_id)  # raises when it is no text
         with self._reading() as connection:
             place = base_dirs.find(connection, base_dir)
             return job_lineage.get_lineage(connection, str(place.path), place.id, train_id, keys)
@@ -172,12 +180,19 @@ class Questions(OpenedStore):
     def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
         """Return the values of a field, `metric/NAME` or `user_defined/NAME`, each with the number of jobs.
 
-        The most frequent come first. Of texts, only those that contain `part` are returned; the case of A to Z does not
-        matter.
+        The `most` most frequent are returned, in this order. Of texts, only those that contain `part` are returned; the
+        case of A to Z does not matter.
+
+        Raises:
+            LineageSearchConditionParamError: there is no such field.
+            LineageParamTypeError, LineageParamValueError: `part` is no text, or `most` no whole number from 1.
         """
         from lineage_store.query.known_values import known_values
         from lineage_store.query.search.subjects import read_subject
+        from lineage_store.store.database.paging import check_count
 
+        check_count("most", most)
+        check_text("part", part)
         subject = read_subject(name)
         with self._reading() as connection:
             return known_values(connection, subject, part, most)
@@ -222,14 +237,14 @@ def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> S
 
 
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
+    from lineage_store.store.database.paging import check_count
+
     if tag is None and remark is None:
         raise LineageParamValueError("Neither a tag nor a remark is given.")
-    if tag is not None and (not isinstance(tag, int) or isinstance(tag, bool)):
-        raise LineageParamTypeError(f"tag = {tag!r} must be a whole number from 0 to {LARGEST_LABEL}.")
-    if tag is not None and not 0 <= tag <= LARGEST_LABEL:
-        raise LineageParamValueError(f"tag = {tag} must be from 0 to {LARGEST_LABEL}.")
-    if remark is not None and not isinstance(remark, str):
-        raise LineageParamTypeError(f"remark = {remark!r} must be text.")
+    if tag is not None:
+        check_count("tag", tag, least=0, most=LARGEST_LABEL)
+    if remark is not None:
+        check_text("remark", remark)
     if remark is not None and len(remark) > LONGEST_REMARK:
         raise LineageParamValueError(
             f"The remark has {len(remark)} characters; {LONGEST_REMARK} are allowed."

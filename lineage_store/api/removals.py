@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from lineage_store.api import base_dirs
 from lineage_store.api.base_dirs import BaseDir
-from lineage_store.api.opened import OpenedStore
+from lineage_store.api.opened import OpenedStore, stored_id
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.errors import TrainJobNotFoundError
 from lineage_store.store.database.conflicts import all_asked_again
-from lineage_store.texts import from_stored, to_stored
+from lineage_store.texts import from_stored
 
 if TYPE_CHECKING:
     from lineage_store.operations.move import Move
@@ -156,7 +156,7 @@ class Removals(OpenedStore):
         from lineage_store.operations import remove
 
         place = self._place(base_dir)
-        if not remove.restore(self._engine, place.id, to_stored(train_id), self.settings):
+        if not remove.restore(self._engine, place.id, stored_id(train_id), self.settings):
             raise TrainJobNotFoundError(
                 f"No job {train_id} below {place.path} was removed.",
                 hint="`lineage-store gc --removed` lists those.",

@@ -15,6 +15,7 @@ from lineage_store.api.opened import OpenedStore, job_id
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
 from lineage_store.store.database.conflicts import all_asked_again
+from lineage_store.texts import shown
 
 if TYPE_CHECKING:
     from lineage_store.query import samples
@@ -124,7 +125,7 @@ class Samples(OpenedStore):
 
         if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
             raise LineageParamValueError(
-                f"points = {points!r} must be a whole number from 2 to {MOST_POINTS}."
+                f"points = {shown(points)} must be a whole number from 2 to {MOST_POINTS}."
             )
         first, end = samples.step_bounds(start, stop)
         ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()

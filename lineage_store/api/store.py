@@ -66,6 +66,7 @@ class LineageStore(Tables, Following, Exports):
             LeaseHeldError: a daemon (which does this work) or another ingester leads this base dir.
             ReadOnlyStoreError: the store is open for reading only.
             DatabaseUnavailableError: the database failed; call again, nothing is lost or duplicated.
+            LineageStoreError: the disk of the base dir does not answer; call again when it does.
         """
         from lineage_store.ingest import refresh
 

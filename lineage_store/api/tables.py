@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lineage_store.api import base_dirs
 from lineage_store.api.jobs import Jobs
-from lineage_store.api.opened import job_id
+from lineage_store.api.opened import check_text, job_id
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.api.places import find_each, find_one
@@ -75,6 +75,8 @@ class Tables(Questions, Jobs, Samples, Operations):
         """
         from lineage_store.query.job_tables import evaluation_table
 
+        if metric is not None:
+            check_text("metric", metric)
         place = find_one(self, job)
         with self._job(*place) as (connection, _, _):
             return evaluation_table(connection, place, metric)

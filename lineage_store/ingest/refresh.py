@@ -2,7 +2,7 @@
 
 In: an engine, a base dir, settings. Out: a report; or a log line that says why the store is not up to date, and how old
 its content is. Promises: `refresh_lineage` and `refresh_all` do not fail because another ingester leads, or because the
-database or the disk fails. Does not know which question follows.
+database or the disk fails or does not answer. Does not know which question follows.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
+from lineage_store.ingest.read.worker import ReaderStuckError
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.ingest.scan.depth import holds_log_files
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
@@ -49,6 +50,8 @@ _CACHES: dict[tuple[URL, Path, Settings], tuple[_Leads, DirectoryCache]] = {}
 """What the last question about each base dir has seen on disk, and who had led the base dir last at that time."""
 LEADER_DEADLINE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
+_NO_REFRESH = (LeaseLostError, DatabaseUnavailableError, ReaderStuckError, DBAPIError, OSError)
+"""Failures of a refresh, after which the question is answered from the store."""
 _READ_ONLY = "Answered from the store (%s): it is open for reading only."
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 """The pauses between two queries for what the leader has read."""
@@ -114,7 +117,7 @@ def refresh_lineage(
             _read_lineage(engine, base_dir, settings)
         else:
             _read_lineage_of(engine, base_dir, settings, only)
-    except (LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError, OSError) as error:
+    except (LeaseHeldError, *_NO_REFRESH) as error:
         log.info("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
         return
     seconds = time.monotonic() - started
@@ -177,13 +180,7 @@ def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
             ingest(engine, base_dir, settings, waits=False)
         except LeaseHeldError:
             wait_for_leader(engine, base_dir, settings)
-    except (
-        LeaseLostError,
-        DatabaseUnavailableError,
-        DBAPIError,
-        LineageParamSummaryPathError,
-        OSError,
-    ) as error:
+    except (LineageParamSummaryPathError, *_NO_REFRESH) as error:
         log.warning("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
 
 

@@ -2,7 +2,7 @@
 
 In: places by base dir, or a token. Out: a token, which is text that fits into a URL or a header, or the places of one.
 Promises: a token holds everything that is needed to go on, so it stays valid when processes restart; text that is no
-token raises LineageParamValueError. Pure.
+token, or holds values that no database can hold, raises LineageParamValueError. Pure.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lineage_store.errors import LineageParamValueError
+from lineage_store.query.returned_values import is_integer, is_text
+from lineage_store.texts import shown
 
 _MOST_CHARACTERS = 1 << 24
 """The size limit of an unpacked token, so that a short one cannot fill the memory: room for 100,000 base dirs."""
@@ -39,17 +41,21 @@ def encode(cursor: Cursor) -> str:
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 1)).decode().rstrip("=")
 
 
-def decode(token: str) -> Cursor:
-    """Return the cursor of a token. Raises LineageParamValueError when it is no token."""
+def decode(token: str, name: str = "since") -> Cursor:
+    """Return the cursor of a token. Raises LineageParamValueError, with the parameter's `name`, when it is no token."""
     try:
         packed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         found = json.loads(zlib.decompressobj().decompress(packed, _MOST_CHARACTERS))
         places = {path: Place(*place) for path, place in found.items()}
-        if not all(list(map(type, place)) == [int, int, str] for place in places.values()):
+        if not all(is_text(path) and _is_place(place) for path, place in places.items()):
             raise TypeError
     except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise LineageParamValueError(
-            f"since = {str(token)[:80]!r} is no token of changes.",
+            f"{name} = {shown(token)} is no token of changes.",
             hint="Give the `since` of an earlier answer as it was, or 'now'.",
         ) from error
     return places
+
+
+def _is_place(place: Place) -> bool:
+    return is_integer(place.known_since) and is_integer(place.revision) and is_text(place.train_id)

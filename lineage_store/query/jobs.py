@@ -18,17 +18,18 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
 from lineage_store.errors import LineageParamValueError
+from lineage_store.query.returned_values import is_integer, is_text
 from lineage_store.query.search.scope import BASE_DIRS
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import base_dir, series, train_job
-from lineage_store.texts import from_stored
+from lineage_store.texts import from_stored, shown
 from lineage_store.times import instant
 
 S = TypeVar("S", bound=Select[Any])
-_END = 1 << 63
-"""Integers in a cursor must be below this to fit into a column."""
+_KEY_BITS = 32
+"""The size of the key of a base dir."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,12 @@ def _behind(cursor: str) -> ColumnElement[bool]:
     """Return the condition for jobs behind the cursor's job. Raises LineageParamValueError for an invalid cursor."""
     try:
         update_time, train_id, base_dir_id = json.loads(base64.urlsafe_b64decode(cursor))
-        if not (type(train_id) is str and all(-_END <= int(n) < _END for n in (update_time, base_dir_id))):
+        is_key = is_integer(base_dir_id, bits=_KEY_BITS)
+        if not (is_integer(update_time) and is_text(train_id) and is_key):
             raise TypeError
     except (ValueError, TypeError, RecursionError) as error:
         raise LineageParamValueError(
-            f"after = {cursor[:80]!r} is no cursor of a list of jobs.",
+            f"after = {shown(cursor)} is no cursor of a list of jobs.",
             hint="Give the cursor of the last job of the page before as it was.",
         ) from error
     time, name = train_job.c.update_time, train_job.c.train_id

@@ -2,8 +2,9 @@
 
 In: columns of plain values or numpy arrays, each of one kind. Out: a frozen `Table`. Promises: these libraries are
 imported on first use, and the error for a missing one says what to install; times are instants in UTC; missing values,
-NaN and infinities stay distinct, except for floats in pandas, which has one mark for NaN and missing; HTML is escaped
-and bounded. Does not know where the values come from.
+NaN and infinities stay distinct, except for floats in pandas, which has one mark for NaN and missing; invalid Unicode
+in texts and in names of columns is escaped for these libraries, and names stay distinct; HTML is escaped and bounded.
+Does not know where the values come from.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Table:
         """Return a DataFrame; integers and bools have the dtypes of pandas that allow missing values."""
         library = imported("pandas", "lineage-store[pandas]")
         return library.DataFrame(
-            {name: _series(library, column) for name, column in self.by_name.items()}, copy=False
+            {name: _series(library, column) for name, column in self._portable().items()}, copy=False
         )
 
     def to_arrow(self) -> pyarrow.Table:
@@ -110,7 +111,7 @@ class Table:
         return library.table(
             {
                 name: library.array(column.portable(), types.get(column.kind, library.string()))
-                for name, column in self.by_name.items()
+                for name, column in self._portable().items()
             }
         )
 
@@ -119,16 +120,24 @@ class Table:
         library = imported("polars", "polars")
         types = {"integer": library.Int64, "float": library.Float64, "bool": library.Boolean}
         types["time"] = library.Datetime("us")
+        columns = self._portable()
         series = {
             name: library.Series(name, column.portable(), dtype=types.get(column.kind, library.String))
-            for name, column in self.by_name.items()
+            for name, column in columns.items()
         }
         return library.DataFrame(
             [
-                each.dt.replace_time_zone("UTC") if self.by_name[name].kind == "time" else each
+                each.dt.replace_time_zone("UTC") if columns[name].kind == "time" else each
                 for name, each in series.items()
             ]
         )
+
+    def _portable(self) -> Mapping[str, Column]:
+        """Return the columns under names without invalid Unicode: train ids and names of metrics may have it."""
+        found = {_unicode(name): column for name, column in self.by_name.items()}
+        if len(found) < len(self.by_name):  # one is like another name once escaped; as stored, all differ
+            found = {to_stored(name): column for name, column in self.by_name.items()}
+        return found
 
     def __repr__(self) -> str:
         names = [escaped(name) for name in self.columns]

@@ -23,7 +23,7 @@ import lineage_store
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LineageParamValueError
 from lineage_store.server import metrics, mindinsight, page, problems
-from lineage_store.server.guard import Guard, policy_of
+from lineage_store.server.guard import Guard, SafeHeaders, policy_of
 from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series, vocabulary
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals
@@ -83,6 +83,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(_Heads)
     mindinsight.install(app, prefix, state)
     app.add_middleware(Guard, policy=policy)
+    app.add_middleware(problems.Caught)
+    app.add_middleware(SafeHeaders)
     app.add_middleware(metrics.Counted, metrics=app.state.metrics)
     return app
 
@@ -127,4 +129,7 @@ class _Heads:
                 await send(message)
                 await send({"type": "http.response.body"})
 
-        await self._app(as_get, receive, without_body)
+        try:
+            await self._app(as_get, receive, without_body)
+        finally:
+            scope.update(as_get, method="HEAD")  # also for the answer to an exception

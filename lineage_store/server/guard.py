@@ -3,8 +3,8 @@
 In: settings; requests. Out: the application's answer, or a problem. Promises: a request is refused when its Host is not
 a name of this server (DNS rebinding), when it comes from another host without the token, or when a page of another site
 tries to change something. Tokens are compared in constant time, and a wrong one is answered with a delay. A body is
-read completely before the endpoint runs, with a limit on length and time. All answers except that to an unforeseen
-error, which Starlette sends past all middleware, carry headers that limit what a browser may do with them.
+read completely before the endpoint runs, with a limit on length and time. Every answer carries headers that limit what
+a browser may do with it.
 Does not know: any endpoint.
 """
 
@@ -119,7 +119,6 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        send = _with_headers(send)
         try:
             _check_host(headers, self._policy)
             if (redirection := await self._check_token(scope, headers)) is not None:
@@ -265,12 +264,20 @@ async def _read(receive: Receive, most: int) -> Message | None:
             return {"type": "http.request", "body": b"".join(parts), "more_body": False}
 
 
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers: Any = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
+class SafeHeaders:
+    """ASGI middleware that gives answers, refusals included, the headers that limit what a browser may do with them."""
 
-    return sending
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and add the headers that its answer does not set itself."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers: Any = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, sending)

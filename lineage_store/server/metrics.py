@@ -62,7 +62,7 @@ class ServerMetrics:
 
 
 class Counted:
-    """ASGI middleware that counts requests, refused ones included, but not those that end in an unforeseen error."""
+    """ASGI middleware that counts requests, including those that are refused or end in an unforeseen exception."""
 
     def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app, self._metrics = app, metrics

@@ -2,7 +2,7 @@
 
 In: an error of errors.py, or any other exception. Out: a response with the kind, remedy and link to the documentation
 that other places show for the same error. Promises: an unforeseen exception is logged, and the client learns only that
-the server failed.
+the server failed; its answer passes through the middleware around `Caught`, as every answer does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store import errors
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException, RequestRefusedError
@@ -64,11 +65,39 @@ _DOCUMENT = "The document at /api/v1/openapi.json says what is allowed."
 
 
 def install(app: FastAPI) -> None:
-    """Make an application answer errors with problems."""
+    """Make an application answer errors with problems; `Caught` does so for unforeseen exceptions."""
     app.add_exception_handler(MindInsightException, _of_error)
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(Exception, _of_anything)
+
+
+class Caught:
+    """ASGI middleware that answers a request which ended in an unforeseen exception.
+
+    Starlette runs a handler of `Exception` outside of all middleware, where answers are not counted and get no headers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. An exception in the middle of an answer is raised, so that the connection is cut."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except Exception as error:
+            if has_begun:
+                raise
+            await _of_anything(error)(scope, receive, send)
 
 
 def response_of(error: MindInsightException) -> Response:
@@ -151,7 +180,7 @@ async def _of_http(_request: Request, error: Exception) -> Response:
     return response
 
 
-async def _of_anything(_request: Request, error: Exception) -> Response:
+def _of_anything(error: Exception) -> Response:
     log.error("A request failed.", exc_info=error)
     return _problem(
         HTTPStatus.INTERNAL_SERVER_ERROR,

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event, select, text
@@ -24,6 +25,7 @@ from lineage_store.api.reports import Change, CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import (
     DatabaseUnavailableError,
+    LineageParamTypeError,
     LineageParamValueError,
     LineageQuerySummaryDataError,
 )
@@ -227,6 +229,29 @@ def test_what_is_no_token_is_refused(store: LineageStore) -> None:
             store.changes(token)
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [[2**63, 0, ""], [0, 2**63, ""], [0, -(2**63) - 1, ""], [0, True, ""], [0, 0, "\ud800"], [0, 0, "a\0b"]],
+)
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_a_token_with_values_that_no_database_holds_is_refused(
+    store: LineageStore, name: str, forged: list[object]
+) -> None:
+    (base_dir,) = store.base_dirs()[:1]
+    known_since = current_place(store, base_dir)[0]
+    place = [known_since if forged[0] == 0 else forged[0], *forged[1:]]
+    given: dict[str, Any] = {name: packed({base_dir: place})}
+    with pytest.raises(LineageParamValueError, match=rf"^{name} = .* is no token of changes"):
+        store.changes(**given)
+
+
+def current_place(store: LineageStore, base_dir: str) -> list[object]:
+    token = store.changes("now").since
+    packed_places = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    found: list[object] = json.loads(zlib.decompress(packed_places))[base_dir]
+    return found
+
+
 def test_a_token_does_not_fill_the_memory(store: LineageStore) -> None:
     bomb = base64.urlsafe_b64encode(zlib.compress(b'{"' + b"a" * (1 << 26))).decode()
     with pytest.raises(LineageParamValueError, match="is no token of changes"):
@@ -236,6 +261,12 @@ def test_a_token_does_not_fill_the_memory(store: LineageStore) -> None:
 @pytest.mark.parametrize("limit", [0, -1, 10_001])
 def test_a_limit_out_of_bounds_is_refused(store: LineageStore, limit: int) -> None:
     with pytest.raises(LineageParamValueError, match="from 1 to 10000"):
+        store.changes(limit=limit)
+
+
+@pytest.mark.parametrize("limit", ["5", None, 1.5, True])
+def test_a_limit_that_is_no_number_is_refused(store: LineageStore, limit: Any) -> None:
+    with pytest.raises(LineageParamTypeError, match=r"limit = .* must be a whole number from 1 to 10000"):
         store.changes(limit=limit)
 
 

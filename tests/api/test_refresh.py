@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,49 @@ def test_a_base_dir_that_went_away_is_answered_for(store: LineageStore, base_dir
         assert get_summary_lineage(base_dir / "a", store=store, refresh=refresh)["algorithm"] == {
             "network": "A"
         }
+
+
+@pytest.fixture
+def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that do not end when they are killed, as those that wait for a disk."""
+    stopped = list[subprocess.Popen[bytes]]()
+
+    def stop(process: subprocess.Popen[bytes]) -> None:
+        process.send_signal(signal.SIGSTOP)
+        stopped.append(process)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess.Popen, "kill", stop)
+        yield stopped
+    for process in stopped:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("refresh", [None, True])
+def test_a_disk_that_does_not_answer_fails_no_question(
+    sqlite_url: str,
+    base_dir: Path,
+    refresh: bool | None,
+    unkillable: list[subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "lineage_store")
+    monkeypatch.setattr("lineage_store.ingest.read.batches.MANY_FILES", 2)
+    monkeypatch.setattr("lineage_store.ingest.read.worker._ENDS_WITHIN_S", 0.1)
+    with LineageStore(sqlite_url, settings=Settings()) as store:
+        filter_summary_lineage(base_dir, store=store)
+    log = Log().train(network="B")
+    for _ in range(2_000):
+        log.evaluation({"accuracy": 0.5})
+    for name in ("a", "b"):
+        log.write_lineage(base_dir / name, 1_700_000_001)
+    with LineageStore(sqlite_url, settings=Settings(reading_deadline_s=0.001)) as store:
+        assert networks(filter_summary_lineage(base_dir, store=store, refresh=refresh)) == ["A"]
+    assert unkillable
+    assert "Answered from the store (" in caplog.text
+    assert "waits for a disk that does not answer" in caplog.text
 
 
 def test_one_jobs_lineage_is_read_without_looking_at_the_others(store: LineageStore, base_dir: Path) -> None:

@@ -12,7 +12,11 @@ import pytest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.errors import (
+    LineageParamTypeError,
+    LineageParamValueError,
+    LineageSearchConditionParamError,
+)
 from lineage_store.fields import BY_NAME, LISTED
 
 ODD = "a \\x41 \\ 'quoted' <b> ü"
@@ -118,6 +122,22 @@ def test_a_store_without_jobs_has_empty_columns(sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store:
         found = store.job_columns({}, ["network", "loss", "metric/accuracy"])
     assert (found.train_id, found.values) == ([], {"network": [], "loss": [], "metric/accuracy": []})
+
+
+@pytest.mark.parametrize("most", [-1, 0, 2**70])
+def test_a_count_out_of_bounds_is_refused(store: LineageStore, most: int) -> None:
+    with pytest.raises(LineageParamValueError, match=r"most = .* must be from 1 to"):
+        store.job_columns(most=most)
+
+
+@pytest.mark.parametrize("most", ["5", None, 1.5])
+def test_a_count_that_is_no_number_is_refused(store: LineageStore, most: Any) -> None:
+    with pytest.raises(LineageParamTypeError, match=r"most = .* must be a whole number from 1"):
+        store.job_columns(most=most)
+
+
+def test_a_count_may_be_greater_than_any_number_of_jobs(store: LineageStore) -> None:
+    assert store.job_columns(most=2**40).train_id == store.job_columns().train_id
 
 
 def test_what_is_no_field_is_refused(store: LineageStore) -> None:

@@ -287,6 +287,10 @@ def test_what_cannot_be_exported_is_refused_in_words(store: LineageStore, tmp_pa
     for place in places:
         with pytest.raises(LineageParamTypeError, match="neither a directory nor a stream of bytes"):
             store.export("v_job", to=place, format="csv")
+    wrong: tuple[dict[str, Any], ...] = ({"what": 5}, {"format": 5})
+    for options in wrong:
+        with pytest.raises(LineageParamTypeError, match=r"(what|format) = 5 must be a text"):
+            store.export(**options, to=tmp_path / "out")
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(LineageParamValueError, match="cannot be written to"):
@@ -297,6 +301,24 @@ def test_behind_a_revision_that_no_database_can_hold_nothing_has_changed(store: 
     out = io.BytesIO()
     store.export("v_job", to=out, format="jsonl", since=10**30)
     assert out.getvalue() == b""
+
+
+def test_before_a_revision_that_no_database_can_hold_everything_has_changed(store: LineageStore) -> None:
+    out = io.BytesIO()
+    store.export("v_job", to=out, format="jsonl", since=-(2**70))
+    told = {json.loads(line)["job_id"] for line in out.getvalue().splitlines()}
+    assert told == {row["job_id"] for row in of_view(store, "v_job")}
+
+
+@pytest.mark.parametrize(
+    "revisions", ['{"/a": 9223372036854775808}', '{"/a": Infinity}', '{"/a": true}', r'{"\ud800": 1}']
+)
+def test_a_manifest_with_values_that_no_database_holds_is_refused(
+    store: LineageStore, tmp_path: Path, revisions: str
+) -> None:
+    (tmp_path / "manifest.json").write_text(f'{{"revisions": {revisions}}}')
+    with pytest.raises(LineageParamValueError, match=r"it has no manifest\.json that tells revisions"):
+        store.export("v_job", to=io.BytesIO(), format="jsonl", since=tmp_path)
 
 
 def test_csv_has_a_text_as_the_view_has_it(own: LineageStore, tmp_path: Path) -> None:

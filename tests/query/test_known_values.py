@@ -11,7 +11,11 @@ import pytest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.errors import (
+    LineageParamTypeError,
+    LineageParamValueError,
+    LineageSearchConditionParamError,
+)
 
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adam", "100%_Adam\\x41", "SGD", "Adam")
 
@@ -57,6 +61,17 @@ def test_lists_and_what_nobody_has_are_no_values(store: LineageStore) -> None:
     assert store.known_values("metric/none") == []
     with pytest.raises(LineageSearchConditionParamError, match="networ"):
         store.known_values("networ")
+
+
+@pytest.mark.parametrize("most", [-1, 0, 2**70])
+def test_a_count_out_of_bounds_is_refused(store: LineageStore, most: int) -> None:
+    with pytest.raises(LineageParamValueError, match=r"most = .* must be from 1 to"):
+        store.known_values("optimizer", most=most)
+
+
+def test_a_count_that_is_no_number_is_refused(store: LineageStore) -> None:
+    with pytest.raises(LineageParamTypeError, match="most = '5' must be a whole number from 1"):
+        store.known_values("optimizer", most="5")  # type: ignore[arg-type]
 
 
 def test_names_that_most_jobs_have_come_first(store: LineageStore, tmp_path: Path) -> None:

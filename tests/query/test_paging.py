@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -166,6 +169,37 @@ def test_what_is_no_cursor_is_refused(wrong: str, sqlite_url: str) -> None:
         store.train_jobs(after=wrong)
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        [True, "./a", 1],
+        [0, "./a", True],
+        [1.5, "./a", 1],
+        [math.inf, "./a", 1],
+        [0, "./a", "1"],
+        [2**63, "./a", 1],
+        [0, "./a", 2**31],
+        [0, "\ud800", 1],
+        [0, "a\0b", 1],
+        [0, None, 1],
+        {"a": 1, "b": 2, "c": 3},
+    ],
+)
+def test_a_cursor_with_values_that_no_database_holds_is_refused(
+    engine: Engine, module_database_url: str, forged: object
+) -> None:
+    cursor = base64.urlsafe_b64encode(json.dumps(forged).encode()).decode()
+    no_cursor = pytest.raises(LineageParamValueError, match="is no cursor of a list of jobs")
+    with LineageStore(module_database_url, settings=Settings()) as store, no_cursor:
+        store.train_jobs(after=cursor)
+
+
+def test_what_is_no_text_is_no_cursor(sqlite_url: str) -> None:
+    no_cursor = pytest.raises(LineageParamValueError, match="after = 5 is no cursor of a list of jobs")
+    with LineageStore(sqlite_url, settings=Settings()) as store, no_cursor:
+        store.train_jobs(after=5)  # type: ignore[arg-type]
+
+
 def test_the_store_gives_pages(engine: Engine, module_database_url: str) -> None:
     with LineageStore(module_database_url, settings=Settings()) as store:
         for ask in (store.train_jobs, lambda **page: store.problems(**page)):
@@ -175,7 +209,9 @@ def test_the_store_gives_pages(engine: Engine, module_database_url: str) -> None
         assert len(store.train_jobs(state="finished", limit=5)) == 5
 
 
-@pytest.mark.parametrize("wrong", [{"limit": 0}, {"page": -1, "limit": 1}, {"limit": 1 << 60}])
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 0}, {"page": -1, "limit": 1}, {"limit": 1 << 60}, {"limit": 10**5000}]
+)
 def test_what_is_no_page_is_refused(wrong: dict[str, int], sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store, pytest.raises(LineageParamValueError):
         store.train_jobs(**wrong)  # type: ignore[arg-type]

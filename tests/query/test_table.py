@@ -25,6 +25,7 @@ VALUES: dict[str, list[Any]] = {
     "mixed": [1, "a", [1, {"b": math.nan}]],
     "nothing": [None, None, None],
 }
+ONE = Column("integer", [1])
 JSON = ["1", '"a"', '[1, {"b": "NaN"}]']
 
 
@@ -86,6 +87,26 @@ def test_pandas_has_types_that_know_what_is_missing(table: Table) -> None:
     assert frame["at"][0] == AT
     assert frame["mixed"].tolist() == VALUES["mixed"]
     assert frame["text"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_name_that_is_not_unicode_is_escaped_as_a_value_is(library: str) -> None:
+    pytest.importorskip(library)
+    assert names_in(library, Table({r"C:\x41": ONE, "a\udcff": ONE})) == [r"C:\x41", r"a\xff"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_names_that_would_be_alike_once_escaped_stay_apart(library: str) -> None:
+    pytest.importorskip(library)
+    names = [r"a\xff", "a\udcff", r"C:\x41", "b"]
+    assert names_in(library, Table(dict.fromkeys(names, ONE))) == [r"a\x5cxff", r"a\xff", r"C:\x5cx41", "b"]
+
+
+def names_in(library: str, table: Table) -> list[str]:
+    convert = {"pandas": table.to_pandas, "polars": table.to_polars, "pyarrow": table.to_arrow}[library]
+    found: Any = convert()
+    assert len(found) == 1
+    return list(found.column_names if library == "pyarrow" else found.columns)
 
 
 def test_without_rows_types_stay() -> None:

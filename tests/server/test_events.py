@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import random
 import signal
 import socket
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -99,6 +102,15 @@ def test_the_same_is_told_page_by_page_to_who_asks(
     assert [page["more"] for page in pages] == [True, False]
     refused = client.get("/api/v1/changes", params={"since": "seven"})
     assert (refused.status_code, refused.json()["kind"]) == (400, "lineage_param_value")
+
+
+def test_a_forged_token_is_a_problem(client: httpx.Client, corpus: Path) -> None:
+    since = client.get("/api/v1/changes", params={"since": "now"}).json()["since"]
+    ((path, place),) = json.loads(zlib.decompress(base64.urlsafe_b64decode(since + "==="))).items()
+    forged = json.dumps({path: [place[0], -(2**70), ""]})
+    token = base64.urlsafe_b64encode(zlib.compress(forged.encode())).decode()
+    answer = client.get("/api/v1/changes", params={"since": token})
+    assert (answer.status_code, answer.json()["kind"]) == (400, "lineage_param_value")
 
 
 def test_what_is_no_token_is_a_problem(client: httpx.Client) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import APIRouter
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from helpers.log_writer import Log
+from helpers.scraped import scraped
 from helpers.served import serving
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
@@ -31,13 +33,30 @@ LARGE = 64 << 20
 TOKEN = "correct-horse-battery-staple"
 
 
-large = APIRouter()
+large, broken = APIRouter(), APIRouter()
 
 
 @large.get("/large")
 async def answer_much(ask: Ask) -> Response:
     """An answer that takes long, and much memory."""
     return Response(await ask(lambda store: bytes(LARGE), heavy=True))
+
+
+@broken.get("/broken")
+async def fail() -> None:
+    """An endpoint with a defect."""
+    raise ZeroDivisionError("a secret")
+
+
+@broken.get("/broken/midway")
+async def fail_midway() -> Response:
+    """An endpoint with a defect that shows once the answer has begun."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield bytes(1)
+        raise ZeroDivisionError
+
+    return StreamingResponse(parts())
 
 
 @pytest.fixture
@@ -238,11 +257,39 @@ def test_every_answer_keeps_browsers_from_guessing(here: httpx.Client) -> None:
         here.get("/", headers={"Host": "x"}),
     ]
     for answer in answers:
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-        assert "default-src 'self'" in answer.headers["content-security-policy"]
-        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-        assert "server" not in answer.headers
+        check_headers(answer)
+
+
+def check_headers(answer: httpx.Response) -> None:
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+    assert "server" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_an_unforeseen_error_is_a_problem_with_safe_headers_that_is_counted_and_logged(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with serving(sqlite_url, routers=[broken]) as client:
+        answer = client.request(method, "/broken")
+        counted = scraped(client.get("/metrics").text)
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    check_headers(answer)
+    if method == "GET":
+        assert (answer.json()["kind"], "secret" in answer.text) == ("internal", False)
+    assert counted.value("lineage_store_requests_total", method=method, route="/broken", status=500) == 1
+    (logged,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert logged.exc_info is not None
+    assert logged.exc_info[0] is ZeroDivisionError
+
+
+def test_an_answer_that_fails_midway_does_not_look_whole(sqlite_url: str) -> None:
+    with serving(sqlite_url, routers=[broken]) as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.get("/broken/midway")
+        assert client.get("/metrics").status_code == 200
 
 
 # --- tokens ---------------------------------------------------------------------------------------------------------

@@ -28,10 +28,10 @@ export function extent(values: ArrayLike<number>): [number, number] | null {
   return low <= high ? [low, high] : null;
 }
 
-/** The wanted scale, or by default log for positive values that span decades, otherwise linear. */
-export function fitting(values: ArrayLike<number>, wanted?: "linear" | "log"): Scale {
+/** The log scale for positive values that span decades, otherwise the linear one. */
+export function fitting(values: ArrayLike<number>): Scale {
   const [low, high] = extent(values) ?? [0, 1];
-  const log = wanted ? wanted === "log" && low > 0 : low > 0 && middleDecades(values) >= DECADES;
+  const log = low > 0 && middleDecades(values) >= DECADES;
   return log ? logarithmic(low, high) : linear(low, high);
 }
 

@@ -108,7 +108,7 @@ describe("many jobs", () => {
   });
 
   it("stand on an axis of words near their word, and have no place where they have none", () => {
-    const axis = axisOf(jobs, "network", "network", String)!;
+    const axis = axisOf(jobs, "network", "network")!;
     expect(axis.ticks.map((tick) => tick.text)).toEqual(["LeNet", "VGG"]);
     expect(axis.places[1]!).toBeLessThan(0.5);
     expect(axis.places[0]!).toBeGreaterThan(0.5);

@@ -33,6 +33,8 @@ _ABOUT = (
     *(train_job.c.last_file_time, train_job.c.last_wall_time),
 )
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
+EVERY_JOB = 2**31 - 1
+"""The greatest limit of the statement; there are fewer jobs."""
 _NUMBERS = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
 
 
@@ -77,7 +79,7 @@ def job_columns(
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
     columns = (*_ABOUT, *_columns_of(tuple(fields)))
     statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
-    rows = run(connection, statement, **condition.values, most=most)
+    rows = run(connection, statement, **condition.values, most=min(most, EVERY_JOB))
     found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
     ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
     next_values = iter(values)

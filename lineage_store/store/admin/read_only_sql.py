@@ -34,7 +34,7 @@ from lineage_store.store.database import postgresql
 from lineage_store.store.database.conflicts import CONFLICT
 from lineage_store.store.database.engine import connected, open_engine
 from lineage_store.store.database.failures import cause_of
-from lineage_store.texts import meant
+from lineage_store.texts import meant, shown
 
 if TYPE_CHECKING:
     import psycopg
@@ -113,7 +113,8 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
 
     Raises LineageQuerySummaryDataError if the statement is wrong, writes, or takes longer than `timeout_s` to its first
     row; LineageParamValueError if it is empty or no UTF-8, or if `timeout_s` is not above 0; LineageParamTypeError if
-    it is no text; DatabaseUnavailableError if there is no connection, or a standby has ended the statement.
+    it is no text, or `timeout_s` no number; DatabaseUnavailableError if there is no connection, or a standby has ended
+    the statement.
     """
     if not isinstance(statement, str):
         raise LineageParamTypeError(f"The SQL statement must be a text, not {type(statement).__name__}.")
@@ -121,6 +122,8 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
         raise LineageParamValueError("There is no SQL statement.", hint="Give one SELECT.")
     if not statement.isascii() and statement != statement.encode("utf-8", "ignore").decode():
         raise LineageParamValueError("The SQL statement holds bytes that are no UTF-8 text.")
+    if not isinstance(timeout_s, int | float):
+        raise LineageParamTypeError(f"timeout_s = {shown(timeout_s)} must be a number of seconds.")
     if not timeout_s > 0:  # nor is NaN
         raise LineageParamValueError(f"A statement cannot end after {timeout_s} s.", hint="Give more than 0.")
     runner = _run_sqlite if engine.dialect.name == "sqlite" else _run_postgresql

@@ -1,6 +1,7 @@
 """Pages of a list: LIMIT and OFFSET for a statement that has an order.
 
-In: a limit and a page number as callers give them. Out: the page's statement, or an error that says what is valid.
+In: a limit and a page number, or another count, as callers give them. Out: the page's statement, or an error that says
+what is valid.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Select
 
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.texts import shown
 
 S = TypeVar("S", bound=Select[Any])
 
@@ -27,8 +29,8 @@ class Page:
     """From 0."""
 
     def __post_init__(self) -> None:
-        _check("limit", 1 if self.limit is None else self.limit, least=1)
-        _check("page", self.number, least=0)
+        check_count("limit", 1 if self.limit is None else self.limit)
+        check_count("page", self.number, least=0)
         if self.limit is None and self.number:
             raise LineageParamValueError(f"There is no page {self.number} without a limit: all is one page.")
         if (self.limit or 0) * self.number > _MOST_ROWS:
@@ -41,11 +43,12 @@ class Page:
         return query.limit(self.limit).offset(self.limit * self.number)
 
 
-def _check(name: str, value: object, *, least: int) -> None:
+def check_count(name: str, value: object, *, least: int = 1, most: int = _MOST_ROWS) -> None:
+    """Raise LineageParamTypeError or LineageParamValueError unless a parameter is an int within these bounds."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise LineageParamTypeError(f"{name} = {value!r} must be a whole number from {least}.")
-    if not least <= value <= _MOST_ROWS:
-        raise LineageParamValueError(f"{name} = {value} must be from {least} to {_MOST_ROWS}.")
+        raise LineageParamTypeError(f"{name} = {shown(value)} must be a whole number from {least} to {most}.")
+    if not least <= value <= most:
+        raise LineageParamValueError(f"{name} = {shown(value)} must be from {least} to {most}.")
 
 
 ALL = Page()

@@ -17,25 +17,19 @@ export interface Axis {
 /** How far the jobs with one word are spread around its tick, as a share of the distance of ticks. */
 const JITTER = 0.28;
 
-export function axisOf(
-  columns: Columns,
-  name: string,
-  title: string,
-  _show: (value: number) => string, // unused: ticks are labelled by their distance
-  wanted?: "linear" | "log",
-): Axis | null {
+export function axisOf(columns: Columns, name: string, title: string): Axis | null {
   const column = columns.byName.get(name);
   if (!column) return null;
   const values = asNumbers(column);
-  const scale = scaleOf(column, values, wanted);
+  const scale = scaleOf(column, values);
   const jitter = column.kind === "word" ? JITTER / Math.max(1, column.words.length) : 0;
   const places = Float32Array.from(values, (value, job) => placed(scale, value) + jitter * spread(job));
   return { name, title, column, values, scale, places, ticks: ticksOf(column, scale) };
 }
 
-/** Words at equal distances; numbers on the scale that fits them or is wanted. */
-export function scaleOf(column: Column, values: ArrayLike<number>, wanted?: "linear" | "log"): Scale {
-  return column.kind === "word" ? wordScale(column.words.length) : fitting(values, wanted);
+/** Words at equal distances; numbers on the scale that fits them. */
+export function scaleOf(column: Column, values: ArrayLike<number>): Scale {
+  return column.kind === "word" ? wordScale(column.words.length) : fitting(values);
 }
 
 function placed(scale: Scale, value: number): number {

@@ -71,8 +71,7 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
   const wanted = view.axesOf(columns, view.wantedAxes(names));
   const axisNames = wanted.join("\n");
   const axes = useMemo(
-    () =>
-      wanted.flatMap((name) => axisOf(columns, name, view.titleOf(name), (value) => number(value, 3)) ?? []),
+    () => wanted.flatMap((name) => axisOf(columns, name, view.titleOf(name)) ?? []),
     [columns, axisNames],
   );
   const hovered = useSignal<number | null>(null);
