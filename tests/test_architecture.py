@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "lineage_store"
 BASE = {
     "beneath",
     "errors",
+    "extreme_numbers",
     "fields",
     "plugins",
     "states",

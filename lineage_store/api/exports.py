@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
-_LARGEST_REVISION = 2**63 - 1
 _NAME = re.compile(r"\s*\w+\s*")
 
 
@@ -116,7 +116,7 @@ def _since(since: int | PathLike | None) -> Since | None:
     if isinstance(since, bool):
         raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
     if since is None or isinstance(since, int):
-        return None if since is None else min(since, _LARGEST_REVISION)
+        return None if since is None else min(since, LARGEST_INTEGER)
     from lineage_store.query.export.directory import MANIFEST
 
     try:

@@ -20,8 +20,8 @@ from lineage_store.errors import (
     LineageParamValueError,
     TrainJobNotFoundError,
 )
+from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import GROUPS, TRAINED, LineageField
-from lineage_store.query.search.literals import WORD_BY_KIND
 from lineage_store.store.schema import tables
 
 SUMMARY_KEYS = (*GROUPS, "metric", "dataset_graph")

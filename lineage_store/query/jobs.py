@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
 from lineage_store.errors import LineageParamValueError
+from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.query.search.scope import BASE_DIRS
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
@@ -27,8 +28,6 @@ from lineage_store.texts import from_stored
 from lineage_store.times import instant
 
 S = TypeVar("S", bound=Select[Any])
-_END = 1 << 63
-"""Integers in a cursor must be below this to fit into a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,10 @@ def _behind(cursor: str) -> ColumnElement[bool]:
     """Return the condition for jobs behind the cursor's job. Raises LineageParamValueError for an invalid cursor."""
     try:
         update_time, train_id, base_dir_id = json.loads(base64.urlsafe_b64decode(cursor))
-        if not (type(train_id) is str and all(-_END <= int(n) < _END for n in (update_time, base_dir_id))):
+        if not (
+            type(train_id) is str
+            and all(LEAST_INTEGER <= int(n) <= LARGEST_INTEGER for n in (update_time, base_dir_id))
+        ):
             raise TypeError
     except (ValueError, TypeError, RecursionError) as error:
         raise LineageParamValueError(

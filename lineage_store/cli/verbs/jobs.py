@@ -21,6 +21,7 @@ from lineage_store.cli.output import (
     write_rows,
 )
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.extreme_numbers import NUMBER_BY_KIND
 from lineage_store.states import JobState, Outcome
 
 if TYPE_CHECKING:
@@ -180,6 +181,6 @@ def _value(row: Mapping[str, Any]) -> object:
         return bool(row["value"])
     if row["kind"] == "int" and row["value"] is not None:
         return int(row["value"])
-    if row["kind"] == "nan":
-        return float("nan")
+    if row["kind"] in NUMBER_BY_KIND:
+        return NUMBER_BY_KIND[row["kind"]]
     return row["text"] if row["value"] is None else row["value"]

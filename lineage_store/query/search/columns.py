@@ -8,7 +8,6 @@ looked up only for matching jobs. NaN and infinities are floats, not words.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
+from lineage_store.extreme_numbers import NUMBER_BY_KIND
 from lineage_store.query.search.compiler import compile_columns
 from lineage_store.query.search.predicates import VALUED, field_column, kind_column, table_of
 from lineage_store.query.search.scope import scope_of
@@ -33,7 +33,6 @@ _ABOUT = (
     *(train_job.c.last_file_time, train_job.c.last_wall_time),
 )
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
-_NUMBERS = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def _decoded(subject: Subject, columns: Any) -> list[Any]:
     values = next(columns)
     if subject.type == "float":
         kinds = next(columns)
-        return [_NUMBERS.get(kind, value) for value, kind in zip(values, kinds, strict=True)]
+        return [NUMBER_BY_KIND.get(kind, value) for value, kind in zip(values, kinds, strict=True)]
     if subject.type == "text":
         return [value and from_stored(value) for value in values]
     if subject.type == "time":
@@ -157,4 +156,4 @@ def decoded(kind: str, value: float | None, text: str | None) -> Any:
         case "int":
             return int(value or 0)
         case _:
-            return _NUMBERS.get(kind, value)
+            return NUMBER_BY_KIND.get(kind, value)

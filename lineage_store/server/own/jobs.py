@@ -18,8 +18,9 @@ from lineage_store.api import LineageStore
 from lineage_store.api.reports import TrainJob
 from lineage_store.api.where import combined, counts_from_now
 from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.extreme_numbers import spelled
 from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
-from lineage_store.json_values import for_json, iso, spelled
+from lineage_store.json_values import for_json, iso
 from lineage_store.server.answers import unless_known
 from lineage_store.server.own import models
 from lineage_store.server.own.names import base_dir_of, key_of, url_of

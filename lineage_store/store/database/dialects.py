@@ -38,6 +38,7 @@ from sqlalchemy import (
     update,
 )
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.store.database.copying import copy_rows
 from lineage_store.store.database.statements import of_kind
 from lineage_store.store.database.types import UtcTime
@@ -46,9 +47,6 @@ T = TypeVar("T")
 
 _MANY_ROWS = 100
 """So many are copied: five times as fast as INSERTs where they are thousands, as fast where they are two."""
-
-MOST_BIGINT = 2**63 - 1
-"""The greatest whole number that a column holds."""
 
 
 def upsert(connection: Connection, table: Table, keys: Sequence[str], changing: Sequence[str] = ()) -> Any:
@@ -172,7 +170,7 @@ def total(dialect_name: str, numbers: ColumnElement[int]) -> ColumnElement[int]:
     """The sum of whole numbers, 0 of none; it goes no further than 64 bits, for a file of holes has any size."""
     if dialect_name == "sqlite":  # whose sum() fails there, and whose CAST stays within 64 bits
         return cast(func.total(numbers), BigInteger)
-    return cast(func.least(func.coalesce(func.sum(numbers), 0), MOST_BIGINT), BigInteger)
+    return cast(func.least(func.coalesce(func.sum(numbers), 0), LARGEST_INTEGER), BigInteger)
 
 
 def time_now(dialect_name: str) -> ColumnElement[datetime]:
