@@ -7,16 +7,15 @@ Promises: everybody who stores, compares or shows such a number uses these kinds
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from decimal import Decimal
 
 LARGEST_INTEGER = 2**63 - 1
 """The greatest integer of SQL, of numpy and of a log file."""
 LEAST_INTEGER = -LARGEST_INTEGER - 1
 
-WORD_BY_KIND: Mapping[str, str] = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
-"""What is no finite number: the kind, and the word."""
-NUMBER_BY_KIND: Mapping[str, float] = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
+WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+"""The word of each kind of number that is not finite."""
+NUMBER_BY_KIND = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
 
 
 def float_kind(value: float | Decimal) -> str:

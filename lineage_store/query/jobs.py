@@ -6,8 +6,6 @@ the same time, however many jobs come before it. Does not read lineage (`search`
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,8 +15,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
-from lineage_store.errors import LineageParamValueError
-from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
+from lineage_store.query import job_cursor
+from lineage_store.query.job_cursor import Place
 from lineage_store.query.search.scope import BASE_DIRS
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
@@ -87,32 +85,18 @@ def train_jobs(
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
     if after is not None:
-        query = query.where(_behind(after))
+        query = query.where(_behind(job_cursor.decode(after)))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
     return _jobs_of(connection, connection.execute(page.of(ordered)))
 
 
-def _behind(cursor: str) -> ColumnElement[bool]:
-    """Return the condition for jobs behind the cursor's job. Raises LineageParamValueError for an invalid cursor."""
-    try:
-        update_time, train_id, base_dir_id = json.loads(base64.urlsafe_b64decode(cursor))
-        if not (
-            type(train_id) is str
-            and all(LEAST_INTEGER <= int(n) <= LARGEST_INTEGER for n in (update_time, base_dir_id))
-        ):
-            raise TypeError
-    except (ValueError, TypeError, RecursionError) as error:
-        raise LineageParamValueError(
-            f"after = {cursor[:80]!r} is no cursor of a list of jobs.",
-            hint="Give the cursor of the last job of the page before as it was.",
-        ) from error
+def _behind(place: Place) -> ColumnElement[bool]:
+    """Return the condition for jobs behind a place."""
     time, name = train_job.c.update_time, train_job.c.train_id
-    tie = or_(name > train_id, and_(name == train_id, train_job.c.base_dir_id > base_dir_id))
-    return and_(time <= update_time, or_(time < update_time, tie))
-
-
-def _cursor(*place: int | str) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
+    tie = or_(
+        name > place.train_id, and_(name == place.train_id, train_job.c.base_dir_id > place.base_dir_id)
+    )
+    return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
@@ -193,5 +177,5 @@ def _train_job(
         last_started_at,
         last_event_at,
         log_bytes,
-        _cursor(update_time, train_id, base_dir_id),
+        job_cursor.encode(Place(update_time, train_id, base_dir_id)),
     )

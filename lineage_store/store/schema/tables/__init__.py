@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from lineage_store.store.schema.tables.columns import exists_on, metadata
 from lineage_store.store.schema.tables.jobs import (
+    ANNOTATED,
     CURRENT_FILE,
     STATISTICS,
     annotation,
@@ -42,6 +43,7 @@ from lineage_store.store.schema.tables.operations import (
 from lineage_store.store.schema.tables.samples import (
     HALF_OF_IDS,
     HALF_USED,
+    SAMPLE_TABLES,
     payload_sample,
     samples_of,
     scalar_bucket,
@@ -50,9 +52,11 @@ from lineage_store.store.schema.tables.samples import (
 )
 
 __all__ = [
+    "ANNOTATED",
     "CURRENT_FILE",
     "HALF_OF_IDS",
     "HALF_USED",
+    "SAMPLE_TABLES",
     "STATISTICS",
     "annotation",
     "base_dir",

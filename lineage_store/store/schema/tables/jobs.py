@@ -230,6 +230,11 @@ tombstone = Table(
 CURRENT_FILE = log_file.c.current
 """The condition on log files in every reader's query."""
 
+ANNOTATED = and_(
+    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
+)
+"""The condition that joins a job with its label and remark."""
+
 
 def of_file(table: Table) -> ColumnElement[bool]:
     """Return the condition that joins a table of log file content to `log_file`."""
