@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, get_args
 
-from lineage_store.collect import operators
+from lineage_store.collect import from_mindspore
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError, LogDirectoryError
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
@@ -95,7 +95,7 @@ def check_size(max_file_size: object) -> None:
 
 def check_network(argument: str, network: object) -> None:
     """Check that `network` is a MindSpore Cell or None."""
-    if network is not None and not operators.is_network(network):
+    if network is not None and not from_mindspore.is_network(network):
         raise LineageParamTypeError(
             f"{argument} must be a MindSpore Cell or None, but is a {type(network).__name__}."
         )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
-from lineage_store.collect.batches import Batch, Entry
+from lineage_store.collect.entries import Batch, Entry
 from lineage_store.collect.values import LINEAGE_MESSAGES, Held
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError

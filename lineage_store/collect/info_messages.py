@@ -13,8 +13,8 @@ from typing import Any
 
 from lineage_store.collect import custom_values, values
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.batches import Entry
 from lineage_store.collect.custom_values import UserValue, UserValues
+from lineage_store.collect.entries import Entry
 from lineage_store.fields import OUTCOME
 from lineage_store.states import Outcome
 

@@ -23,7 +23,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.stalled import end_stalled_holder
+from lineage_store.store.stopped_holders import end_stopped_holder
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
@@ -235,5 +235,5 @@ def test_a_role_that_may_not_end_the_session_is_told_what_to_do(
         with writing(postgres_engine) as other:
             other.execute(text("SET LOCAL ROLE pg_read_all_data"))
             with pytest.raises(LeaseHeldError, match="may not end") as refused:
-                end_stalled_holder(other, expired.session_name, 0.0)
+                end_stopped_holder(other, expired.session_name, 0.0)
     assert "pg_signal_backend" in str(refused.value.hint)

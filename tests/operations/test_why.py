@@ -16,8 +16,8 @@ from lineage_store import LineageParamSummaryPathError, LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.findings import finding
-from lineage_store.operations import reasons
-from lineage_store.operations.reasons import Place
+from lineage_store.operations import why_checks
+from lineage_store.operations.why_checks import Place
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, writing
 from lineage_store.store.writes.problems import set_path_problems
@@ -220,7 +220,7 @@ def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
     if is_root:
         os.seteuid(NOBODY)
     try:
-        (found,) = reasons.of_file(Place(path, base_dir, 1, ("run", NAME)))
+        (found,) = why_checks.of_file(Place(path, base_dir, 1, ("run", NAME)))
     finally:
         if is_root:
             os.seteuid(0)
