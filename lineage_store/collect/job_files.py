@@ -21,6 +21,7 @@ from lineage_store.collect.entries import Batch
 from lineage_store.collect.lost_values import LostValues
 from lineage_store.collect.writing import FileRules, LogFile, LogName, free_second
 from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
+from lineage_store.plugins import TENSOR
 
 if TYPE_CHECKING:
     from lineage_store.collect.encoding import Export
@@ -77,7 +78,7 @@ class JobFiles:
                 done, together = done + 1, 1
 
     def _save(self, export: Export) -> None:
-        path = self._exports / "tensor" / f"{quote(export.tag, safe='')}_{export.step}.npy"
+        path = self._exports / TENSOR / f"{quote(export.tag, safe='')}_{export.step}.npy"
         unfinished = path.with_name(f".{os.getpid()}.npy")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ from lineage_store.collect.lost_values import LostValues
 from lineage_store.collect.writer_thread import WriterThread
 from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
+from lineage_store.plugins import GRAPH
 
 log = logging.getLogger(__name__)
 
@@ -284,7 +285,7 @@ class SummaryRecord:
         if graph is None:
             return []
         self._graph_written = True
-        return [Entry("graph", "", values.held("graph", "", graph))]
+        return [Entry(GRAPH, "", values.held(GRAPH, "", graph))]
 
     def _take_emitted(self, step: int) -> None:
         for plugin, tag, value in self._operators.drain(step):

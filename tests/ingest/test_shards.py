@@ -30,7 +30,7 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit, pipeline
+from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import STANDS_BY
 from lineage_store.ingest.lease import divide, hold_lease
@@ -38,6 +38,7 @@ from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import health, remove
 from lineage_store.operations.reread import retry
 from lineage_store.store import leases
+from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog.removable import Rules
 from lineage_store.store.database.engine import database_time, open_engine, reading, writing
 from lineage_store.store.leases import Lease
@@ -335,7 +336,7 @@ def test_a_base_dir_that_cannot_be_listed_is_told_once(
 def test_who_leads_the_first_shard_gathers_statistics_for_all(
     sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "EVENTS_BEFORE_ANALYSE", 1)
+    monkeypatch.setattr(planner_statistics, "MANY_EVENTS", 1)
     gathered = "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"
     divide(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 2, 15.0)
     for shard, expected in ((1, 0), (0, 1)):

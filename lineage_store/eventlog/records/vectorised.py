@@ -9,7 +9,6 @@ contributes a known change.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,12 +21,11 @@ from numpy.typing import NDArray
 
 from lineage_store.eventlog.records import crc
 from lineage_store.eventlog.records.crc import crcs_of_slices, length_checksum
-from lineage_store.eventlog.records.framing import HEADER_BYTES, OVERHEAD_BYTES
+from lineage_store.eventlog.records.framing import HEADER, HEADER_BYTES, OVERHEAD_BYTES
 
 Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-_HEADER = struct.Struct("<QI")
 MASK = np.uint32(crc.MASK)
 LONGEST_IN_GROUP = 512
 """Payloads that are longer are checked one by one: there the call is no longer the cost."""
@@ -218,7 +216,7 @@ def _complete_frames(
 
 def _length(header: bytes, max_frame_bytes: int) -> int:
     """Bytes of the whole frame; 0 where the header is none."""
-    payload_bytes, checksum = _HEADER.unpack(header)
+    payload_bytes, checksum = HEADER.unpack(header)
     length: int = payload_bytes + OVERHEAD_BYTES
     return length if length <= max_frame_bytes and length_checksum(payload_bytes) == checksum else 0
 

@@ -22,7 +22,7 @@ from sqlalchemy import Boolean, Connection, Integer, Select, column, func, selec
 from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import TRAINED, LineageField
 from lineage_store.query.views import view_select
-from lineage_store.states import JobState
+from lineage_store.states import JobState, Outcome
 from lineage_store.times import from_unix
 
 _JOBS_AT_A_TIME = 500
@@ -37,7 +37,7 @@ _GIVEN = [
 _MODEL = [f for f in TRAINED if f.group == "model"]
 """The fields of the checkpoint: size and path."""
 _REACHED = [f for f in TRAINED if f.group == "algorithm" and f.type == "float"]
-_ENDS = {"completed": "COMPLETE", "failed": "FAIL", "interrupted": "ABORT"}
+_ENDS = {Outcome.COMPLETED: "COMPLETE", Outcome.FAILED: "FAIL", Outcome.INTERRUPTED: "ABORT"}
 """Event types by `v_job.outcome`."""
 Row = dict[str, Any]
 Event = dict[str, Any]

@@ -25,6 +25,7 @@ from lineage_store.server.answers import unless_known
 from lineage_store.server.own import models
 from lineage_store.server.own.names import base_dir_of, key_of, url_of
 from lineage_store.server.state import Ask
+from lineage_store.states import JobState, Outcome
 from lineage_store.texts import to_stored
 
 router = APIRouter(tags=["jobs"])
@@ -103,8 +104,8 @@ async def train_jobs(
     request: Request,
     ask: Ask,
     base: BaseKey = None,
-    state: Literal["live", "stalled", "finished", "missing"] | None = None,
-    outcome: Literal["completed", "failed", "interrupted"] | None = None,
+    state: JobState | None = None,
+    outcome: Outcome | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     page: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> Response:

@@ -15,6 +15,8 @@ from sqlalchemy import Connection, Engine, Table
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
+MANY_EVENTS = 50_000
+"""A pass that read more gives the planner something new to know; so may many that read less."""
 LEAST_ROWS = 1_000
 """With fewer jobs and series, any plan is fast enough."""
 
@@ -41,7 +43,7 @@ _FORGET = "DELETE FROM sqlite_stat1 WHERE tbl = 'lineage_store'"
 _REMEMBER = "INSERT INTO sqlite_stat1 (tbl, stat) VALUES ('lineage_store', ?)"
 
 
-def is_due(engine: Engine) -> bool:
+def are_due(engine: Engine) -> bool:
     """Return whether SQLite has no statistics, or has twice the jobs and series that it had when they were gathered.
 
     False on PostgreSQL and below LEAST_ROWS. Costs two small index lookups.
@@ -63,7 +65,7 @@ def _number(connection: Connection, query: str) -> int:
     return int(connection.exec_driver_sql(query).scalar_one())
 
 
-def analyse(engine: Engine) -> None:
+def gather(engine: Engine) -> None:
     """Gather statistics: on PostgreSQL of the tables that have doubled in size, on SQLite of all tables."""
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
