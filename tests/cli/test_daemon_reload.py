@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from helpers.engines import opened
 from helpers.following_daemon import daemon, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
@@ -18,9 +19,8 @@ from lineage_store.store.database.engine import open_engine
 
 @pytest.fixture
 def store(database_url: str) -> Iterator[Engine]:
-    engine = open_engine(database_url)
-    yield engine
-    engine.dispose()
+    with opened(database_url) as engine:
+        yield engine
 
 
 def jobs(base_dirs: Sequence[Path], name: str) -> None:

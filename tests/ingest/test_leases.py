@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import IntegrityError
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -252,7 +253,7 @@ def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
     postgres_url: str, base_dir: Path
 ) -> None:
     LOG.write_summary(base_dir / "job")
-    with closing(open_engine(postgres_url)) as engine, closing(open_engine(postgres_url)) as killer:
+    with opened(postgres_url) as engine, opened(postgres_url) as killer:
         base_dirs.register(engine, base_dir)
 
         def end_session(_: Any, cursor: Any, statement: str, *__: Any) -> None:
@@ -270,12 +271,3 @@ def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
         let_leases_expire(killer)
         ingest(engine, base_dir)
         assert visible_scalars(killer) == {1: 0.5, 2: 0.25}
-
-
-@contextmanager
-def closing(engine: Engine) -> Iterator[Engine]:
-    """Whatever happens, no connection outlives the test."""
-    try:
-        yield engine
-    finally:
-        engine.dispose()

@@ -9,13 +9,14 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
 
+from helpers.engines import opened
 from helpers.ingesting import (
     column,
     ingest,
@@ -40,7 +41,7 @@ from lineage_store.operations.reread import retry
 from lineage_store.store import leases
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import database_time, open_engine, reading, writing
+from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.shards import ALL, Shards
@@ -357,7 +358,7 @@ def test_pipelines_that_several_store_are_stored_in_one_order(engine: Engine, ba
 
 
 def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path) -> None:
-    with disposing(open_engine(postgres_url)) as engine:
+    with opened(postgres_url) as engine:
         base_dir_id = base_dirs.register(engine, base_dir)
         counts = dict.fromkeys(("files_found", "files_read", "bytes_read", "events", "samples"), 1)
         row = {"base_dir_id": base_dir_id, "holder": "me", "pending_bytes": 0, "problems": 0, **counts}
@@ -370,14 +371,6 @@ def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path
             tick_until(lambda: column(engine, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [0])
         second.join()
         assert rows(engine, "SELECT cycles, events, batches_s FROM ingest_total") == [(2, 2, 1.0)]
-
-
-@contextmanager
-def disposing(engine: Engine) -> Iterator[Engine]:
-    try:
-        yield engine
-    finally:
-        engine.dispose()
 
 
 def write_later(engine: Engine, row: dict[str, Any]) -> None:

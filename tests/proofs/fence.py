@@ -22,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from helpers.engines import opened
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
@@ -34,7 +35,7 @@ from lineage_store.store.leases import Lease
 from lineage_store.store.writes import bookmarks, jobs
 from proofs import ledger
 from proofs.children import Child, at_once, forked
-from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run
 
 LEASE_S = 2.0
 _HERE_WITHIN_S = 30.0

@@ -19,6 +19,7 @@ from typing import Any
 import alembic.command  # noqa: F401 - so that children need not
 from sqlalchemy import Engine, event, text
 
+from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -28,7 +29,7 @@ from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, upgrade
 from proofs import ledger
 from proofs.children import KILLED, forked
-from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, emptied, opened
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, emptied
 
 _SQLITE_SCHEMA = (
     "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master",

@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DBAPIError
 
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
@@ -30,7 +31,7 @@ from lineage_store.store.database.engine import reading
 from lineage_store.store.schema import partitions
 from proofs import ledger
 from proofs.children import KILLED, forked
-from proofs.proof import POSTGRESQL, Control, Outcome, Proof, Run, opened
+from proofs.proof import POSTGRESQL, Control, Outcome, Proof, Run
 
 BY_JOBS = 3
 JOBS = 8

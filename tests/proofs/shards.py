@@ -22,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from helpers.engines import opened
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
@@ -39,7 +40,7 @@ from lineage_store.store.shards import Shards
 from lineage_store.store.writes import bookmarks
 from proofs import ledger
 from proofs.children import Child, at_once, forked
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 DAEMONS = SHARDS = 4
 NUMBERS = (SHARDS, SHARDS, 1, 7)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from helpers.engines import opened
 from helpers.following_daemon import following_here
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
@@ -38,9 +39,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     """Of two connections at most."""
-    engine = open_engine(database_url, pool_size=2)
-    yield engine
-    engine.dispose()
+    with opened(database_url, pool_size=2) as engine:
+        yield engine
 
 
 @pytest.mark.usefixtures("impatient")

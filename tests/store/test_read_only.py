@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers.databases import plain_role
+from helpers.engines import url_of
 from helpers.log_writer import Log
 from helpers.users import another_user, needs_root, open_elsewhere
 from lineage_store import LineageStore, filter_summary_lineage
@@ -72,7 +73,7 @@ def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None
 
 
 def test_sql_is_answered(store: LineageStore, base_dir: Path) -> None:
-    url = store.engine.url.render_as_string(hide_password=False)
+    url = url_of(store.engine)
     with ExitStack() as lifetime:
         asker = url if url.startswith("sqlite") else lifetime.enter_context(plain_role(url))
         opened = lifetime.enter_context(LineageStore(asker, settings=Settings(), read_only=True))
