@@ -96,9 +96,14 @@ class Suspect:
     """File position behind the bad frame, if its header is valid, that is, for BAD_PAYLOAD_CHECKSUM; else None."""
 
 
+def encode_header(payload_bytes: int) -> bytes:
+    """Return the header of a frame: its payload's length, and the checksum of that."""
+    return HEADER.pack(payload_bytes, length_checksum(payload_bytes))
+
+
 def encode_frame(payload: bytes) -> bytes:
     """Return the frame that MindSpore writes for `payload`."""
-    header = HEADER.pack(len(payload), length_checksum(len(payload)))
+    header = encode_header(len(payload))
     return header + payload + _CHECKSUM.pack(masked_crc32c(payload))
 
 
