@@ -18,6 +18,7 @@ from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.extreme_numbers import LARGEST_INTEGER
+from lineage_store.query.export.formats import FORMATS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
+EXPORT_FORMATS = tuple(FORMATS)
 _NAME = re.compile(r"\s*\w+\s*")
 
 
