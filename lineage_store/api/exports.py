@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from lineage_store.api.operations import Operations
+from lineage_store.api.operations import SQL_TIMEOUT_S, Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.extreme_numbers import LARGEST_INTEGER
@@ -40,7 +40,7 @@ class Exports(Operations):
         to: PathLike | BinaryIO,
         format: str = "parquet",  # noqa: A002 - what everybody calls it
         since: int | PathLike | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = SQL_TIMEOUT_S,
         progress: Callable[[ExportProgress], None] = lambda _: None,
     ) -> ExportReport:
         """Write views, or the answer to a statement, as files.

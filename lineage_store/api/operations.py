@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lineage_store.store.admin.wal import WriteAheadLog
 
 Row = Mapping[str, Any]
+SQL_TIMEOUT_S = 60.0
+"""How long a statement of the user may take until its first row, unless they say."""
 
 
 @all_asked_again
@@ -234,7 +236,7 @@ class Operations(Removals):
     # --- the database -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def sql(self, statement: str, *, timeout_s: float = 60.0) -> Iterator[Answer]:
+    def sql(self, statement: str, *, timeout_s: float = SQL_TIMEOUT_S) -> Iterator[Answer]:
         """Run one SQL statement that only reads; `.columns` and `.rows` of the answer are valid during the block.
 
         The first row may take `timeout_s`; there is no timeout for the rows that follow.

@@ -75,10 +75,10 @@ class Questions(OpenedStore):
         names: Sequence[str] = (),
         *,
         base_dir: PathLike | None = None,
-        most: int = 100_000,
+        most: int | None = 100_000,
         every: bool = False,
     ) -> JobColumns:
-        """Return the first `most` matching jobs as columns, from one snapshot: for tables and plots of very many jobs.
+        """Return the first `most` matching jobs (None: all) as columns, of one snapshot: for tables and plots of many.
 
         Args:
             condition: the documented search_condition; paging keys are ignored.

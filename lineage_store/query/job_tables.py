@@ -53,7 +53,6 @@ _ATTRIBUTES = {"summary_dir": "train_id", "tag": "label"}
 """Attributes of `JobColumns` that are not named like the column."""
 _KINDS: Mapping[str, Kind] = {"text": "text", "integer": "integer", "float": "float", "time": "time"}
 """Kinds of fields by field type. Metrics and user-defined values have no fixed type: their values decide."""
-_EVERY_JOB = 2**31 - 1
 
 
 def job_table(
@@ -77,8 +76,7 @@ def job_table(
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
     require(connection, [*named_by(condition), *subjects.values()])
-    most = min(limit or _EVERY_JOB, _EVERY_JOB)
-    found = job_columns(connection, condition, base_dir_ids, subjects, most, every=True)
+    found = job_columns(connection, condition, base_dir_ids, subjects, limit, every=True)
     shown = {}
     for name in asked:
         if name in ABOUT:

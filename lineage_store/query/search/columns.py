@@ -32,6 +32,8 @@ _ABOUT = (
     *(train_job.c.host, train_job.c.update_time, train_job.c.first_file_time),
     *(train_job.c.last_file_time, train_job.c.last_wall_time),
 )
+_EVERY_JOB = 2**31 - 1
+"""More than there can be: ids have 31 bits."""
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
 
 
@@ -64,11 +66,11 @@ def job_columns(
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     asked: Mapping[str, Subject],
-    most: int,
+    most: int | None,
     *,
     every: bool = False,
 ) -> JobColumns:
-    """Return the first `most` matching jobs, with a column of values for each subject in `asked`.
+    """Return the first `most` matching jobs (None: all), with a column of values for each subject in `asked`.
 
     The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
     """
@@ -76,7 +78,9 @@ def job_columns(
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
     columns = (*_ABOUT, *_columns_of(tuple(fields)))
     statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
-    rows = run(connection, statement, **condition.values, most=most)
+    rows = run(
+        connection, statement, **condition.values, most=_EVERY_JOB if most is None else min(most, _EVERY_JOB)
+    )
     found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
     ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
     next_values = iter(values)
