@@ -26,7 +26,7 @@ from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, open_engine, reading, writing
+from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
@@ -201,13 +201,11 @@ def test_a_commit_of_unknown_outcome_is_healed_by_the_next_pass(
     Log().train(network="N").evaluation({"acc": 1.0}).write_lineage(base_dir / "job")
     failures = 0
     for number in range(1, 16):
-        unsure = open_engine(database_url)
-        with answer_lost_at_commit(unsure, number):
+        with opened(database_url) as unsure, answer_lost_at_commit(unsure, number):
             try:
                 ingest(unsure, base_dir, batch_files=1)
             except DatabaseUnavailableError:
                 failures += 1
-        unsure.dispose()
         let_leases_expire(engine)
     ingest(engine, base_dir)
     assert failures > 5

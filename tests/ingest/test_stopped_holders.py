@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
@@ -21,7 +22,7 @@ from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
 from lineage_store.ingest import base_dirs
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.engine import writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.stopped_holders import end_stopped_holder
 
@@ -155,10 +156,8 @@ def test_on_sqlite_one_that_stopped_inside_a_transaction_is_reported_by_pid(
 ) -> None:
     with stopped(sqlite_url, base_dir, "INSERT INTO series") as process:
         monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
-        impatient = open_engine(sqlite_url)
-        with pytest.raises(DatabaseUnavailableError) as refused:
+        with opened(sqlite_url) as impatient, pytest.raises(DatabaseUnavailableError) as refused:
             ingest(impatient, base_dir)
-        impatient.dispose()
         assert f"Process {process.pid} holds its write lock and is stopped" in str(refused.value.hint)
         assert f"kill -CONT {process.pid}" in str(refused.value.hint)
         goes_on(process)

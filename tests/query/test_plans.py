@@ -20,7 +20,7 @@ from lineage_store.query.search.condition import parse
 from lineage_store.query.search.explain import plan_of
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.tree import SearchCondition
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.types import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
 
@@ -47,11 +47,9 @@ def engine(stored: Engine, module_database_url: str, tmp_path: Path) -> Iterator
 
 
 def _fill(url: str) -> None:
-    engine = open_engine(url)
-    with writing(engine) as connection:
+    with opened(url) as engine, writing(engine) as connection:
         _add_jobs(connection, add_base_dir(connection))
         connection.execute(text("ANALYZE"))
-    engine.dispose()
 
 
 def _add_jobs(connection: Connection, base_dir_id: int) -> None:

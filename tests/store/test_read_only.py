@@ -14,7 +14,7 @@ import pytest
 
 from helpers.databases import plain_role
 from helpers.engines import url_of
-from helpers.log_writer import Log
+from helpers.log_writer import Log, write_small_job
 from helpers.users import another_user, needs_root, open_elsewhere
 from lineage_store import LineageStore, filter_summary_lineage
 from lineage_store.api.reports import CleanUp
@@ -31,8 +31,7 @@ from lineage_store.store.database import default_location
 @pytest.fixture
 def base_dir(tmp_path: Path) -> Path:
     path = tmp_path / "base"
-    Log().train(network="A").write_lineage(path / "a")
-    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    write_small_job(path / "a")
     return path
 
 
