@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
-from lineage_store.api.opened import no_such_job
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.removals import Removals
 from lineage_store.errors import DatabaseUnavailableError, LineageParamSummaryPathError
@@ -111,13 +110,14 @@ class Operations(Removals):
 
     def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
         """Return everything that the views show of one job. Raises TrainJobNotFoundError."""
+        from lineage_store.query import jobs
         from lineage_store.query import status as statuses
 
         path = real_path(base_dir)
         with self._reading() as connection:
             found = statuses.read_job(connection, to_stored(str(path)), to_stored(train_id))
         if found is None:
-            raise no_such_job(train_id, path)
+            raise jobs.no_such_job(train_id, path)
         return found
 
     def evaluation_rows(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
+from lineage_store.errors import TrainJobNotFoundError
 from lineage_store.query import job_cursor
 from lineage_store.query.job_cursor import Place
 from lineage_store.query.search.scope import BASE_DIRS
@@ -97,6 +98,14 @@ def _behind(place: Place) -> ColumnElement[bool]:
         name > place.train_id, and_(name == place.train_id, train_job.c.base_dir_id > place.base_dir_id)
     )
     return and_(time <= place.update_time, or_(time < place.update_time, tie))
+
+
+def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundError:
+    """Return the error for a job that the store does not know."""
+    return TrainJobNotFoundError(
+        f"The store knows no train job {train_id!r} below {base_dir}.",
+        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` tells why one is missing.",
+    )
 
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
