@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 
 from benchmarks.corpora import CACHE
 from benchmarks.measuring import stopwatch
-from lineage_store.store.admin.analyze import analyse
+from lineage_store.store.admin import planner_statistics
 
 Database = Literal["sqlite", "postgresql"]
 SETTINGS = (
@@ -60,7 +60,7 @@ def fresh(database: Database) -> Iterator[str]:
 
 def gather_statistics(engine: Engine) -> None:
     """Update statistics as ingest does after a large pass; on PostgreSQL also vacuum, as its autovacuum would later."""
-    analyse(engine)
+    planner_statistics.gather(engine)
     if engine.dialect.name == "postgresql":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("VACUUM ANALYZE")

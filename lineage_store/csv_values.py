@@ -1,7 +1,7 @@
 """Convert values to what CSV can hold. Pure.
 
 In: values that the Python API returns. Out: values for the csv module, and rows as text. Promises: no text cell can
-start a formula in a spreadsheet; numbers stay numbers; NaN and infinities become the words of `json_values`.
+start a formula in a spreadsheet; numbers stay numbers; NaN and infinities become the words of `extreme_numbers`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from lineage_store.json_values import iso, spelled
+from lineage_store.extreme_numbers import spelled
+from lineage_store.json_values import iso
 from lineage_store.texts import to_stored
 
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")

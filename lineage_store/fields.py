@@ -30,6 +30,10 @@ PREFIXES = {"metric": METRIC_PREFIX, "user_defined": USER_PREFIX}
 SUMMARY_PREFIXES = {"metric_best/": "best/", "metric_first/": "first/"}
 """Prefixes of a metric's best and first value over all evaluations: in conditions and columns, in `metric_summary`."""
 
+LARGEST_LABEL = 10
+LONGEST_REMARK = 128
+"""What MindInsight lets people put on a job: a label from 0, and a remark of so many characters."""
+
 FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
 """The values of a float's kind column, as the database's comments list them."""
 
@@ -224,7 +228,7 @@ FIELDS: tuple[LineageField, ...] = (
         "first_started_at", ("train_job", "first_file_time"), "time", "when the first log file was begun"
     ),
     _of_job("last_started_at", ("train_job", "last_file_time"), "time", "when the last log file was begun"),
-    _of_job("tag", ("annotation", "tag"), "integer", "label that somebody put on it, 0 to 10"),
+    _of_job("tag", ("annotation", "tag"), "integer", f"label that somebody put on it, 0 to {LARGEST_LABEL}"),
     _of_job("remark", ("annotation", "remark"), "text", "remark that somebody put on it"),
 )
 """Every field in MindInsight's order, which is also the order of answers; ours follow."""

@@ -6,11 +6,12 @@ In: values that the Python API returns. Out: values that every JSON parser accep
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+
+from lineage_store.extreme_numbers import spelled
 
 
 def for_json(value: object) -> Any:
@@ -32,15 +33,6 @@ def for_json(value: object) -> Any:
             return value
         case _:
             return str(value)
-
-
-def spelled(value: float | Decimal) -> str | None:
-    """Return the word for NaN or an infinity, which no JSON number can express; None for a finite value."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return None
 
 
 def iso(value: datetime) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+CALENDAR_BEGIN = -62_135_596_800
+"""The first second of the year 1, the first that Python can write as a date; unix time in seconds."""
 CALENDAR_END = 253_402_300_799
 """The last second of the year 9999, the last that Python and SQL can write as a date; unix time in seconds."""
 

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lineage_store.api.opened import check_text
-from lineage_store.api.operations import Operations
+from lineage_store.api.operations import SQL_TIMEOUT_S, Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
+from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
+from lineage_store.query.export.formats import FORMATS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
-_LEAST_REVISION, _LARGEST_REVISION = -(2**63), 2**63 - 1
+EXPORT_FORMATS = tuple(FORMATS)
 _NAME = re.compile(r"\s*\w+\s*")
 
 
@@ -39,7 +41,7 @@ class Exports(Operations):
         to: PathLike | BinaryIO,
         format: str = "parquet",  # noqa: A002 - what everybody calls it
         since: int | PathLike | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = SQL_TIMEOUT_S,
         progress: Callable[[ExportProgress], None] = lambda _: None,
     ) -> ExportReport:
         """Write views, or the answer to a statement, as files.
@@ -120,7 +122,7 @@ def _since(since: int | PathLike | None) -> Since | None:
     if isinstance(since, bool):
         raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
     if since is None or isinstance(since, int):
-        return None if since is None else max(_LEAST_REVISION, min(since, _LARGEST_REVISION))
+        return None if since is None else max(LEAST_INTEGER, min(since, LARGEST_INTEGER))
     from lineage_store.query.export.directory import MANIFEST
     from lineage_store.query.returned_values import is_integer, is_text
 

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -28,7 +27,6 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
     NotAStoreError,
     SchemaTooOldError,
-    TrainJobNotFoundError,
 )
 from lineage_store.texts import shown, to_stored
 
@@ -244,11 +242,12 @@ class OpenedStore:
 
 def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
     """Return the id of a job of a base dir. Raises TrainJobNotFoundError, LineageParamTypeError."""
+    from lineage_store.query import jobs
     from lineage_store.store.catalog import registry
 
     found = registry.job_id(connection, base_dir.id, stored_id(train_id))
     if found is None:
-        raise no_such_job(train_id, base_dir.path)
+        raise jobs.no_such_job(train_id, base_dir.path)
     return found
 
 
@@ -263,11 +262,3 @@ def check_text(name: str, value: object) -> None:
     """Raise LineageParamTypeError when a parameter is no text."""
     if not isinstance(value, str):
         raise LineageParamTypeError(f"{name} = {shown(value)} must be a text.")
-
-
-def no_such_job(train_id: str, base_dir: Path) -> TrainJobNotFoundError:
-    """Return the error for a job that the store does not know."""
-    return TrainJobNotFoundError(
-        f"The store knows no train job {train_id!r} below {base_dir}.",
-        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` tells why one is missing.",
-    )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
-from lineage_store.api.opened import no_such_job, stored_id
+from lineage_store.api.opened import stored_id
 from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.removals import Removals
 from lineage_store.errors import DatabaseUnavailableError, LineageParamSummaryPathError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lineage_store.store.admin.wal import WriteAheadLog
 
 Row = Mapping[str, Any]
+SQL_TIMEOUT_S = 60.0
+"""How long a statement of the user may take until its first row, unless they say."""
 
 
 @all_asked_again
@@ -109,13 +111,14 @@ class Operations(Removals):
 
     def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
         """Return everything that the views show of one job. Raises TrainJobNotFoundError."""
+        from lineage_store.query import jobs
         from lineage_store.query import status as statuses
 
         path = real_path(base_dir)
         with self._reading() as connection:
             found = statuses.read_job(connection, to_stored(str(path)), stored_id(train_id))
         if found is None:
-            raise no_such_job(train_id, path)
+            raise jobs.no_such_job(train_id, path)
         return found
 
     def evaluation_rows(self, base_dir: PathLike, train_id: str) -> Sequence[Row]:
@@ -234,7 +237,7 @@ class Operations(Removals):
     # --- the database -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def sql(self, statement: str, *, timeout_s: float = 60.0) -> Iterator[Answer]:
+    def sql(self, statement: str, *, timeout_s: float = SQL_TIMEOUT_S) -> Iterator[Answer]:
         """Run one SQL statement that only reads; `.columns` and `.rows` of the answer are valid during the block.
 
         The first row may take `timeout_s`; there is no timeout for the rows that follow.

@@ -14,6 +14,7 @@ from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore, check_text, stored_id
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
+from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
 from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import to_stored
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from lineage_store.query.search.columns import JobColumns
     from lineage_store.query.search.explain import Explanation
     from lineage_store.query.search.tree import SearchCondition
-
-LARGEST_LABEL = 10
-LONGEST_REMARK = 128
 
 
 @all_asked_again
@@ -77,10 +75,10 @@ class Questions(OpenedStore):
         names: Sequence[str] = (),
         *,
         base_dir: PathLike | None = None,
-        most: int = 100_000,
+        most: int | None = 100_000,
         every: bool = False,
     ) -> JobColumns:
-        """Return the first `most` matching jobs as columns, from one snapshot: for tables and plots of very many jobs.
+        """Return the first `most` matching jobs (None: all) as columns, of one snapshot: for tables and plots of many.
 
         Args:
             condition: the documented search_condition; paging keys are ignored.

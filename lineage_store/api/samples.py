@@ -14,6 +14,7 @@ from lineage_store.api import base_dirs
 from lineage_store.api.opened import OpenedStore, job_id
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
 from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import shown
 
@@ -145,31 +146,31 @@ class Samples(OpenedStore):
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """Return the histograms of a tag; `.read()` returns buckets as arrays."""
-        return self._payloads("histogram", base_dir, train_id, tag, chosen)
+        return self._payloads(HISTOGRAM, base_dir, train_id, tag, chosen)
 
     def images(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """Return the images of a tag; `.read()` returns the PNG bytes with height and width."""
-        return self._payloads("image", base_dir, train_id, tag, chosen)
+        return self._payloads(IMAGE, base_dir, train_id, tag, chosen)
 
     def tensors(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """Return the tensors of a tag; `.read()` returns a numpy array."""
-        return self._payloads("tensor", base_dir, train_id, tag, chosen)
+        return self._payloads(TENSOR, base_dir, train_id, tag, chosen)
 
     def graphs(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """Return the computational graph in a log file; the tag is the name of the log file."""
-        return self._payloads("graph", base_dir, train_id, tag, chosen)
+        return self._payloads(GRAPH, base_dir, train_id, tag, chosen)
 
     def landscapes(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> list[samples.PayloadSample]:
         """Return the loss landscapes of a tag."""
-        return self._payloads("landscape", base_dir, train_id, tag, chosen)
+        return self._payloads(LANDSCAPE, base_dir, train_id, tag, chosen)
 
     def _payloads(
         self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: Chosen

@@ -15,9 +15,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, get_args
 
-from lineage_store.collect import operators
+from lineage_store.collect import from_mindspore
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError, LogDirectoryError
 from lineage_store.eventlog.mindspore import filenames
+from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ Mode = Literal["train", "eval"]
 Arguments = ParamSpec("Arguments")
 
 _NAME_PART = re.compile(r"\w[0-9a-zA-Z_.]*", re.ASCII)
-_MOST_STEPS = 2**63
 _EXPORT_FORMATS = ("npy", None)
 
 
@@ -95,7 +95,7 @@ def check_size(max_file_size: object) -> None:
 
 def check_network(argument: str, network: object) -> None:
     """Check that `network` is a MindSpore Cell or None."""
-    if network is not None and not operators.is_network(network):
+    if network is not None and not from_mindspore.is_network(network):
         raise LineageParamTypeError(
             f"{argument} must be a MindSpore Cell or None, but is a {type(network).__name__}."
         )
@@ -130,7 +130,7 @@ def checked_step(step: Any, argument: str = "step") -> int:
     if isinstance(step, bool) or not hasattr(step, "__index__"):
         raise LineageParamTypeError(f"{argument} must be an int, but is {step!r}.")
     number = operator.index(step)
-    if not -_MOST_STEPS <= number < _MOST_STEPS:
+    if not LEAST_INTEGER <= number <= LARGEST_INTEGER:
         raise LineageParamValueError(f"{argument} must fit into 64 bits, but is {number}.")
     return number
 

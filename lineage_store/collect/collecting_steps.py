@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lineage_store.plugins import TENSOR
+
 MOST_TENSORS = 20
 
 PluginFilter = Callable[[str], bool]
@@ -27,12 +29,12 @@ def everything(plugin: str) -> bool:
 
 def only_tensors(plugin: str) -> bool:
     """Accept the plugin of TensorSummary."""
-    return plugin == "tensor"
+    return plugin == TENSOR
 
 
 def all_but_tensors(plugin: str) -> bool:
     """Accept every plugin but TensorSummary's."""
-    return plugin != "tensor"
+    return plugin != TENSOR
 
 
 @dataclass(frozen=True, slots=True)

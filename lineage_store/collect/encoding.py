@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
-from lineage_store.collect.batches import Batch, Entry
+from lineage_store.collect.entries import Batch, Entry
 from lineage_store.collect.values import LINEAGE_MESSAGES, Held
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
 from lineage_store.eventlog.records.framing import encode_frame
+from lineage_store.plugins import GRAPH, HISTOGRAM, TENSOR
 
 VERSION = "MindSpore.Event:1"
 _LINEAGE_FIELDS = {
@@ -88,11 +89,11 @@ def lineage_frame(plugin: str, message: bytes, wall_time: float) -> bytes:
 
 def _encode(batch: Batch, encoded: Encoded) -> None:
     for entry in batch.entries:
-        if entry.plugin == "graph":
+        if entry.plugin == GRAPH:
             encoded.summary.append(graph_frame(_content(entry), batch.wall_time))
         elif entry.plugin in LINEAGE_MESSAGES:
             encoded.lineage.append(lineage_frame(entry.plugin, _content(entry), batch.wall_time))
-        elif entry.plugin == "tensor" and batch.export_tensors and isinstance(entry.value, np.ndarray):
+        elif entry.plugin == TENSOR and batch.export_tensors and isinstance(entry.value, np.ndarray):
             encoded.exports.append(Export(entry.tag, batch.step, entry.value))
     if any(map(_is_sampled, batch.entries)):
         encoded.summary.append(encode_frame(_summary_event(batch, encoded.failures)))
@@ -114,7 +115,7 @@ def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes
 
 def _is_sampled(entry: Entry) -> bool:
     """Return whether the value goes into the common event, the one that has a step."""
-    return entry.plugin != "graph" and entry.plugin not in LINEAGE_MESSAGES
+    return entry.plugin != GRAPH and entry.plugin not in LINEAGE_MESSAGES
 
 
 def _value(entry: Entry) -> bytes:
@@ -132,9 +133,9 @@ def _sample(plugin: str, value: Held) -> bytes:
         return float_field(_VALUE.SCALAR_VALUE_FIELD_NUMBER, value)
     if isinstance(value, bytes):
         return length_field(_VALUE.LOSS_LANDSCAPE_FIELD_NUMBER, value)
-    if plugin == "histogram":
+    if plugin == HISTOGRAM:
         return length_field(_VALUE.HISTOGRAM_FIELD_NUMBER, histograms.encode(value))
-    if plugin == "tensor":
+    if plugin == TENSOR:
         return length_field(_VALUE.TENSOR_FIELD_NUMBER, _tensor(value))
     if images.is_image(value):
         return length_field(_VALUE.IMAGE_FIELD_NUMBER, images.encode(value))

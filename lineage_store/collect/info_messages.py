@@ -13,9 +13,10 @@ from typing import Any
 
 from lineage_store.collect import custom_values, values
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.batches import Entry
 from lineage_store.collect.custom_values import UserValue, UserValues
+from lineage_store.collect.entries import Entry
 from lineage_store.fields import OUTCOME
+from lineage_store.plugins import SCALAR
 from lineage_store.states import Outcome
 
 
@@ -67,4 +68,4 @@ def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> I
         yield Entry("eval_lineage", "", values.held("eval_lineage", "", message))
     for name, value in results.items():
         if step is not None and not isinstance(value, str):
-            yield Entry("scalar", values.tag_of(name), values.held("scalar", name, value))
+            yield Entry(SCALAR, values.tag_of(name), values.held(SCALAR, name, value))

@@ -1,8 +1,8 @@
 """Write all files of one recorder: summary file, lineage file, exported arrays.
 
 In: batches, one at a time. Out: files. Promises: `write` and `close` never raise; values that cannot be written are
-reported to the Losses, and later ones are still tried. Protobuf is imported with the first batch. Does not know where
-batches come from.
+reported to the LostValues, and later ones are still tried. Protobuf is imported with the first batch. Does not know
+where batches come from.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from urllib.parse import quote
 
 import numpy as np
 
-from lineage_store.collect import operators
-from lineage_store.collect.batches import Batch
-from lineage_store.collect.losses import Losses
+from lineage_store.collect import from_mindspore
+from lineage_store.collect.entries import Batch
+from lineage_store.collect.lost_values import LostValues
 from lineage_store.collect.writing import FileRules, LogFile, LogName, free_second
 from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
+from lineage_store.plugins import TENSOR
 
 if TYPE_CHECKING:
     from lineage_store.collect.encoding import Export
@@ -29,29 +30,29 @@ if TYPE_CHECKING:
 class JobFiles:
     """The open files of a recorder."""
 
-    def __init__(self, directory: Path, prefix: str, suffix: str, rules: FileRules, losses: Losses) -> None:
-        name = LogName(directory, prefix, operators.device_number(), platform.node())
+    def __init__(self, directory: Path, prefix: str, suffix: str, rules: FileRules, lost: LostValues) -> None:
+        name = LogName(directory, prefix, from_mindspore.device_number(), platform.node())
         second = free_second(
             lambda at: (name.at(at, suffix), name.at(at, LINEAGE_SUFFIX), directory / f"export_{at}")
         )
         self.summary = LogFile(name, suffix, second, rules, _version)
         self.lineage = LogFile(name, LINEAGE_SUFFIX, second, rules)
         self._exports, self._exported_mode = directory / f"export_{second}", rules.closed_file_mode
-        self._losses = losses
+        self._lost = lost
 
     def write(self, batch: Batch) -> None:
         """Encode a batch and write it to the files."""
         try:
             self._write(batch)
         except Exception as error:  # noqa: BLE001 - the writer thread must go on: other threads wait for it
-            self._losses.add("whole batches", error)
+            self._lost.add("whole batches", error)
 
     def _write(self, batch: Batch) -> None:
         from lineage_store.collect.encoding import encode
 
         encoded = encode(batch)
         for what, error in encoded.failures:
-            self._losses.add(f"values ({type(error).__name__})", error, what=what)
+            self._lost.add(f"values ({type(error).__name__})", error, what=what)
         for export in encoded.exports:
             self._save(export)
         self._append("summary events", self.summary, encoded.summary)
@@ -63,8 +64,8 @@ class JobFiles:
             try:
                 log_file.close()
             except OSError as error:
-                self._losses.add("closing", error, what=f"the end of {log_file.path}")
-        self._losses.tell_total()
+                self._lost.add("closing", error, what=f"the end of {log_file.path}")
+        self._lost.tell_total()
 
     def _append(self, kind: str, log_file: LogFile, frames: list[bytes]) -> None:
         done, together = 0, len(frames)
@@ -73,11 +74,11 @@ class JobFiles:
                 done += log_file.append(frames[done : done + together])
                 together *= 2
             except OSError as error:  # a shorter frame may still fit, but each try on a full disk is slow
-                self._losses.add(kind, error, what=f"an event in {log_file.path}")
+                self._lost.add(kind, error, what=f"an event in {log_file.path}")
                 done, together = done + 1, 1
 
     def _save(self, export: Export) -> None:
-        path = self._exports / "tensor" / f"{quote(export.tag, safe='')}_{export.step}.npy"
+        path = self._exports / TENSOR / f"{quote(export.tag, safe='')}_{export.step}.npy"
         unfinished = path.with_name(f".{os.getpid()}.npy")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ class JobFiles:
             unfinished.chmod(self._exported_mode)
             unfinished.replace(path)
         except OSError as error:
-            self._losses.add("exported tensors", error, what=str(path))
+            self._lost.add("exported tensors", error, what=str(path))
             unfinished.unlink(missing_ok=True)
 
 

@@ -19,14 +19,15 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
-from lineage_store.collect import arguments, custom_values, info_messages, operators, values
+from lineage_store.collect import arguments, custom_values, from_mindspore, info_messages, values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
-from lineage_store.collect.batches import Batch, Entry
+from lineage_store.collect.entries import Batch, Entry
 from lineage_store.collect.job_files import JobFiles
-from lineage_store.collect.losses import Losses
-from lineage_store.collect.pipeline import Pipeline
+from lineage_store.collect.lost_values import LostValues
+from lineage_store.collect.writer_thread import WriterThread
 from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
+from lineage_store.plugins import GRAPH
 
 log = logging.getLogger(__name__)
 
@@ -94,13 +95,13 @@ class SummaryRecord:
         self.network = network
         directory = arguments.made_directory("log_dir", log_dir)
         limit = None if max_file_size is None or max_file_size < 0 else max_file_size
-        self._losses = Losses(raising=raise_exception)
+        self._lost = LostValues(raising=raise_exception)
         rules = FileRules(limit, file_mode, closed_file_mode)
-        self._files = JobFiles(directory, file_prefix, file_suffix, rules, self._losses)
-        self._pipeline: Pipeline[Batch] = Pipeline(self._files.write, self._files.close)
-        self._dropped = weakref.finalize(self, self._pipeline.stop)
-        self._dropped.atexit = False  # the pipeline closes itself at exit
-        self._operators = operators.Operators()
+        self._files = JobFiles(directory, file_prefix, file_suffix, rules, self._lost)
+        self._writer: WriterThread[Batch] = WriterThread(self._files.write, self._files.close)
+        self._dropped = weakref.finalize(self, self._writer.stop)
+        self._dropped.atexit = False  # the writer closes itself at exit
+        self._operators = from_mindspore.Operators()
         self._mode: Mode = "train"
         self._graph_written = False
         self._added: deque[Entry] = deque()
@@ -181,7 +182,7 @@ class SummaryRecord:
         arguments.check_network("train_network", train_network)
         if not self._is_usable():
             return False
-        self._losses.raise_untold()
+        self._lost.raise_untold()
         if self.exclusive and self._mode == "train":
             self._try("what summary operators emitted", self._take_emitted, number)
         added = self._take_added()
@@ -217,31 +218,31 @@ class SummaryRecord:
     def flush(self) -> None:
         """Wait until everything recorded so far is in the files, where other processes can read it."""
         if self._is_usable():
-            self._pipeline.drain()
-            self._losses.raise_untold()
+            self._writer.drain()
+            self._lost.raise_untold()
 
     def close(self) -> None:
         """Write everything recorded, and give the files their closed mode; a second call does nothing."""
         self._closed = True
         self._dropped.detach()
-        if self._pipeline.is_ours:
-            self._pipeline.close()
-            self._losses.raise_untold()
+        if self._writer.is_ours:
+            self._writer.close()
+            self._lost.raise_untold()
 
     def _refuse_second(self) -> None:
         other = SummaryRecord._open() if SummaryRecord._open is not None else None
-        if self.exclusive and other is not None and not other._closed and other._pipeline.is_ours:
+        if self.exclusive and other is not None and not other._closed and other._writer.is_ours:
             raise RecorderInUseError(
                 f"This process already has an open SummaryRecord, which writes {other.log_dir}.",
                 hint="Close it first, or use it in a with statement.",
             )
 
     def _is_usable(self) -> bool:
-        if self._pipeline.is_ours and not self._closed:
+        if self._writer.is_ours and not self._closed:
             return True
         if not self._said_unusable:
             self._said_unusable = True
-            forked = f"it belongs to the parent process {self._pipeline.process}"
+            forked = f"it belongs to the parent process {self._writer.process}"
             reason = "it is closed" if self._closed else forked
             log.warning("The SummaryRecord of %s records nothing more: %s.", self.log_dir, reason)
         return False
@@ -252,7 +253,7 @@ class SummaryRecord:
         try:
             return work(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - MindSpore's internals or a lack of threads must not end the training
-            self._losses.add(what, error)
+            self._lost.add(what, error)
             return None
 
     def _take_added(self) -> dict[str, list[Entry]]:
@@ -267,28 +268,28 @@ class SummaryRecord:
     def _log(self, entries: Iterable[Entry], step: int = 0) -> None:
         taken = tuple(entries)
         if taken and self._is_usable():
-            self._losses.raise_untold()
+            self._lost.raise_untold()
             self._logs = True
             self._try("what was logged", self._hand_over, step, taken)
 
     def _hand_over(self, step: int, entries: tuple[Entry, ...]) -> None:
         self._last_step = max(step, self._last_step)
         batch = Batch(step, time.time(), entries, self._exports)
-        self._pipeline.put(batch, light=sum(entry.array_bytes for entry in entries) < _LIGHT_BYTES)
+        self._writer.put(batch, light=sum(entry.array_bytes for entry in entries) < _LIGHT_BYTES)
 
     def _compiled_graph(self, train_network: Any) -> list[Entry]:
         """Return the entry of the network's graph; an empty list before the network is compiled."""
-        graph = operators.compiled_graph(self.network)
+        graph = from_mindspore.compiled_graph(self.network)
         if graph is None and train_network is not None:
-            graph = operators.compiled_graph(train_network)
+            graph = from_mindspore.compiled_graph(train_network)
         if graph is None:
             return []
         self._graph_written = True
-        return [Entry("graph", "", values.held("graph", "", graph))]
+        return [Entry(GRAPH, "", values.held(GRAPH, "", graph))]
 
     def _take_emitted(self, step: int) -> None:
         for plugin, tag, value in self._operators.drain(step):
             try:
                 self.add_value(plugin, tag, value)
             except (TypeError, ValueError) as error:
-                self._losses.add(f"values of the operator {tag!r}", error)
+                self._lost.add(f"values of the operator {tag!r}", error)

@@ -16,6 +16,7 @@ from lineage_store.collect.facts.learning_rates import LearningRates
 from lineage_store.collect.facts.run import RunArguments, loss_of, optimizer_of
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.errors import LineageLogError
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, SCALAR
 
 DEFAULT_HISTOGRAMS = 5
 """Number of parameters whose histograms are collected if none are named: the optimizer's first ones."""
@@ -51,7 +52,7 @@ class StepValues:
             self._rates = LearningRates(self._optimizer_of(run))
         for group, rate in enumerate(self._rates.last()):
             name = f"learning_rate_group_{group}" if group else "learning_rate"
-            record.add_value("scalar", f"{name}/auto", rate)
+            record.add_value(SCALAR, f"{name}/auto", rate)
 
     def _add_histograms(self, record: SummaryRecord, run: RunArguments) -> None:
         parameters = self._optimizer_of(run).parameters
@@ -61,7 +62,7 @@ class StepValues:
             chosen = [each for each in parameters if names.match(each.name)]
         for each in chosen:
             tag = f"{each.name}/auto"
-            self._attempts.ask(f"the histogram {tag}", record.add_value, "histogram", tag, each.data)
+            self._attempts.ask(f"the histogram {tag}", record.add_value, HISTOGRAM, tag, each.data)
 
     def _optimizer_of(self, run: RunArguments) -> Any:
         if self._optimizer is None:
@@ -76,7 +77,7 @@ def add_graph(record: SummaryRecord, run: RunArguments) -> None:
     graph = run["train_network"].get_func_graph_proto()
     if graph is None:
         raise LineageLogError("MindSpore has none, as in PyNative mode.")
-    record.add_value("graph", "train_network/auto", graph)
+    record.add_value(GRAPH, "train_network/auto", graph)
 
 
 def _add_input(record: SummaryRecord, run: RunArguments) -> None:
@@ -86,11 +87,11 @@ def _add_input(record: SummaryRecord, run: RunArguments) -> None:
     image = element[0] if isinstance(element, list | tuple) and element else element
     if not isinstance(image, Tensor):
         raise TypeError(f"the first column is no Tensor but {type(image).__name__}")
-    record.add_value("image", "input_data/auto", image)
+    record.add_value(IMAGE, "input_data/auto", image)
 
 
 def _add_loss(record: SummaryRecord, run: RunArguments) -> None:
     loss = loss_of(run)
     if loss is None:
         raise LineageLogError("The network has no output.")
-    record.add_value("scalar", "loss/auto", loss)
+    record.add_value(SCALAR, "loss/auto", loss)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lineage_store import plugins
 from lineage_store.errors import InvalidTagError, LineageParamTypeError, LineageParamValueError
 from lineage_store.eventlog.values import EventDecodeError
+from lineage_store.plugins import GRAPH, IMAGE, LANDSCAPE, SCALAR
 
 ARRAY_PLUGINS = tuple(plugin.name for plugin in plugins.PLUGINS if plugin.is_array)
 LINEAGE_MESSAGES = {
@@ -32,7 +33,7 @@ Held = float | NDArray[Any] | bytes
 
 def plugin_of(plugin: str) -> str:
     """Check a plugin's name, and return it in MindSpore's spelling; LANDSCAPE, as documented, is accepted, too."""
-    known = "landscape" if plugin == "LANDSCAPE" else plugin
+    known = LANDSCAPE if plugin == "LANDSCAPE" else plugin
     if known not in PLUGINS:
         raise LineageParamValueError(
             f"There is no plugin {plugin!r} to record.", hint=f"Take one of {', '.join(PLUGINS)}."
@@ -53,20 +54,20 @@ def tag_of(name: str) -> str:
 
 def held(plugin: str, name: str, value: Any) -> Held:
     """Convert `value` to the form that `encoding` takes for this plugin."""
-    if plugin == "scalar":
+    if plugin == SCALAR:
         return _scalar(name, value)
     if plugin in ARRAY_PLUGINS:
         return _array(plugin, name, value)
-    if plugin == "graph":
+    if plugin == GRAPH:
         return _graph(value)
-    return _message(plugin, value, "LossLandscape" if plugin == "landscape" else LINEAGE_MESSAGES[plugin])
+    return _message(plugin, value, "LossLandscape" if plugin == LANDSCAPE else LINEAGE_MESSAGES[plugin])
 
 
 def _scalar(name: str, value: Any) -> float:
     number = _only_item(value)
     if isinstance(number, float | int):
         return _as_float(number)
-    array = _as_numpy("scalar", name, value)
+    array = _as_numpy(SCALAR, name, value)
     if array.size != 1:
         raise LineageParamValueError(
             f"The scalar {name!r} must have one element, but has the shape {array.shape}."
@@ -91,7 +92,7 @@ def _as_float(value: float) -> float:
 
 def _array(plugin: str, name: str, value: Any) -> NDArray[Any]:
     array = np.array(_as_numpy(plugin, name, value), order="C")
-    if plugin == "image" and array.ndim != 4:
+    if plugin == IMAGE and array.ndim != 4:
         raise LineageParamValueError(
             f"The image {name!r} must have 4 dimensions (batch, channels, height, width), "
             f"but has the shape {array.shape}."

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from lineage_store.collect.last_mode import Keeper, dismiss, keeper_of
+from lineage_store.collect.closed_mode import Keeper, dismiss, keeper_of
 from lineage_store.eventlog.mindspore import filenames
 
 FILE_MODE = 0o600

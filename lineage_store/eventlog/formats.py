@@ -143,4 +143,4 @@ def assumed(name: str) -> tuple[LogFormat, FileKind]:
     """Return format and kind of any file: by its name if that is a log file's, else MindSpore's format."""
     if found := recognise(name):
         return found[0], found[1].kind
-    return FORMATS[0], "lineage" if name.endswith(filenames.LINEAGE_SUFFIX) else "summary"
+    return FORMATS[0], filenames.kind_of(name)

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.ingest.counts import Counts
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.dialects import MOST_BIGINT
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import cycles
@@ -41,7 +41,7 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callabl
                 "holder": lease.holder,
                 "files_found": counts.files_found,
                 "files_read": counts.files_read,
-                "bytes_read": min(counts.bytes_read, MOST_BIGINT),
+                "bytes_read": min(counts.bytes_read, LARGEST_INTEGER),
                 "events": counts.events,
                 "samples": counts.samples,
                 "pending_bytes": left.pending_bytes,

@@ -27,15 +27,12 @@ from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
 from lineage_store.states import FileEvent
-from lineage_store.store.admin import analyze
+from lineage_store.store.admin import planner_statistics as statistics
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import FileKey
 
 log = logging.getLogger(__name__)
-
-EVENTS_BEFORE_ANALYSE = 50_000
-"""After this many events the planner's statistics are gathered; after fewer, only if `analyze.is_due` says so."""
 
 
 def _silent(_: Progress) -> None:
@@ -102,7 +99,7 @@ def _finish(ingester: Ingester, todo: Survey, counts: Counts, *, searched: bool)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
     # Only the leader of shard 0 gathers statistics, for the rows that all leaders wrote.
     if 0 in ingester.lease.shards.numbers and _calls_for_analysis(ingester, counts):
-        analyze.analyse(ingester.engine)
+        statistics.gather(ingester.engine)
     return counts
 
 
@@ -116,7 +113,7 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
         events, batches.events = batches.events, 0
     elif batches is not None:
         events = 0
-    return events >= EVENTS_BEFORE_ANALYSE or (counts.events > 0 and analyze.is_due(ingester.engine))
+    return events >= statistics.MANY_EVENTS or (counts.events > 0 and statistics.are_due(ingester.engine))
 
 
 def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:

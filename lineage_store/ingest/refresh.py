@@ -82,7 +82,7 @@ def ingest(
     if not is_known:
         base_dirs.refuse_unfit(engine, base_dir)
         if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
-            found = _listed(base_dir, lambda: find(base_dir, settings))
+            found = listed(base_dir, lambda: find(base_dir, settings))
             if not (found.files or found.unreadable):
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
@@ -93,7 +93,7 @@ def ingest(
     ) as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as finish:
-            counts = _listed(base_dir, lambda: pipeline.run_pass(this))
+            counts = listed(base_dir, lambda: pipeline.run_pass(this))
             finish(counts)
         commit.heartbeat(engine, lease, searched=True)
     report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
@@ -217,7 +217,8 @@ def _still_behind(
     }
 
 
-def _listed(base_dir: Path, run: Callable[[], T]) -> T:
+def listed(base_dir: Path, run: Callable[[], T]) -> T:
+    """Run what lists a base dir. Raises LineageParamSummaryPathError when that cannot be listed."""
     try:
         return run()
     except OSError as error:

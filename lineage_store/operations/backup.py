@@ -112,7 +112,7 @@ def restore(
 
 
 def _file_of(engine: Engine) -> Path | None:
-    return sqlite_path(engine.url.render_as_string(hide_password=False))
+    return sqlite_path(engine.url)
 
 
 @contextmanager

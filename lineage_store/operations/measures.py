@@ -88,7 +88,7 @@ def _read(connection: Connection, engine: Engine) -> tuple[Any, ...]:
         row["lag_s"] = None if searched is None else (now - searched).total_seconds()
     totals = connection.execute(_TOTALS).mappings().all()
     problems = [(row[0], row[1], row[2]) for row in connection.execute(_PROBLEMS)]
-    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    path = sqlite_path(engine.url)
     if path is None:
         return rows, totals, problems, int(connection.execute(_SIZE).scalar_one()), None
     files = [path, Path(f"{path}-wal")]

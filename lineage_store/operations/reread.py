@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.errors import TrainJobNotFoundError
 from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
+from lineage_store.ingest.refresh import listed
 from lineage_store.ingest.scan.survey import known_files, next_generation
 from lineage_store.states import FileState
 from lineage_store.store import leases
@@ -126,13 +128,7 @@ def _begin(this: Ingester, files: Sequence[KnownFile]) -> None:
 def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
     """Run a pass over these jobs (None: the whole base dir), and remove the rows of replaced generations."""
     with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
-        try:
-            counts = pipeline.run_pass(this, only=jobs)
-        except OSError as error:
-            raise LineageParamSummaryPathError(
-                f"The base dir {this.base_dir} cannot be listed: {error.strerror}.",
-                hint="Is the share mounted, and may this user read it? What the store holds of it is kept.",
-            ) from error
+        counts = listed(this.base_dir, partial(pipeline.run_pass, this, only=jobs))
         finish(counts)
     more = True
     while more:

@@ -32,7 +32,7 @@ from sqlalchemy.schema import CreateTable, DropTable
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.operations import table_rows
 from lineage_store.operations.table_rows import TABLES, Rows
-from lineage_store.store.admin.analyze import analyse
+from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.dialects import upsert
 from lineage_store.store.database.engine import (
     database_time,
@@ -267,7 +267,7 @@ def _are_stored(target: Engine, scalars: binary_copy.Digest) -> bool:
 
 def _finish(target: Engine) -> None:
     """Set the sequences behind the copied ids, and remove the mark of an unfinished copy."""
-    analyse(target)
+    planner_statistics.gather(target)
     with writing(target) as connection:
         if connection.dialect.name == "postgresql":
             for table in TABLES:

@@ -20,12 +20,11 @@ from lineage_store.store.database.copying import copying
 from lineage_store.store.database.dialects import insert_plain
 from lineage_store.store.database.statements import Statement, statement_of
 from lineage_store.store.records import Column
-from lineage_store.store.schema import partitions
-from lineage_store.store.schema.tables import ingest_lease, metadata, scalar_sample
+from lineage_store.store.schema.tables import SAMPLE_TABLES, ingest_lease, metadata, scalar_sample
 from lineage_store.store.writes import binary_copy
 
-SAMPLES = [metadata.tables[name] for name in partitions.SAMPLE_TABLES]
-TABLES = [table for table in metadata.sorted_tables if table not in (ingest_lease, *SAMPLES)] + SAMPLES
+_OTHERS = [each for each in metadata.sorted_tables if each not in (ingest_lease, *SAMPLE_TABLES)]
+TABLES = [*_OTHERS, *SAMPLE_TABLES]
 """All tables but ingest_lease, which is each store's own; referenced tables before those that refer to them."""
 SAMPLES_AT_A_TIME = 2_000
 ROWS_AT_A_TIME = 500
@@ -43,8 +42,8 @@ def batches(
     if after:
         last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
         query = query.where(tuple_(*key) > tuple_(*last))
-    size = SAMPLES_AT_A_TIME if table in SAMPLES else ROWS_AT_A_TIME
-    if table in SAMPLES:
+    size = SAMPLES_AT_A_TIME if table in SAMPLE_TABLES else ROWS_AT_A_TIME
+    if table in SAMPLE_TABLES:
         yield from _plain_rows(connection, statement_of(query, connection.dialect), size)
         return
     with connection.execute(query, execution_options={"yield_per": size}) as found:
@@ -77,7 +76,7 @@ def append(
     Scalars for PostgreSQL are added to `digest`; PostgreSQL stores a batch while the next one is read.
     """
     names = [column.name for column in table.columns]
-    if table not in SAMPLES:
+    if table not in SAMPLE_TABLES:
         for rows in several:
             insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
             yield rows

@@ -25,8 +25,8 @@ from lineage_store.ingest.base_dirs import overlapping
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.ingest.scan.survey import known_files
-from lineage_store.operations import reasons
-from lineage_store.operations.reasons import Place
+from lineage_store.operations import why_checks
+from lineage_store.operations.why_checks import Place
 from lineage_store.states import FileState
 from lineage_store.store.catalog import holdings, moved, registry, tombstones
 from lineage_store.store.database.engine import reading
@@ -124,7 +124,7 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
         stone = tombstones.of_job(connection, place.base_dir_id, train_id)
         problems = holdings.problems_of_job(connection, place.base_dir_id, train_id, job_id)
         lacks_lineage = job_id is not None and not holdings.has_lineage(connection, job_id)
-    way = list(reasons.of_way(place, place.parts, settings))
+    way = list(why_checks.of_way(place, place.parts, settings))
     on_disk, found = ([], set()) if way else _look(place, train_id, settings)
     # Behind a link that is not followed, `way` is the only finding about what is on disk.
     is_there = place.status() is not None or (way and os.path.lexists(place.path))
@@ -132,13 +132,13 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
         raise LineageParamSummaryPathError(
             f"{place.path} does not exist or may not be looked at, and the store knows no such job."
         )
-    given = [*way, *on_disk, *reasons.of_tombstone(place.path, stone)]
+    given = [*way, *on_disk, *why_checks.of_tombstone(place.path, stone)]
     unread = found - {(train_id, row.name) for row in rows}
     if unread and stone is None:
         given.append(_unread(place, unread))
     for row in rows:
-        given += reasons.of_row(os.path.join(place.path, from_stored(row.name)), row)
-    given += reasons.of_problems(place, problems)
+        given += why_checks.of_row(os.path.join(place.path, from_stored(row.name)), row)
+    given += why_checks.of_problems(place, problems)
     if lacks_lineage:
         given.append(finding("no_lineage", str(place.path)))
     complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
@@ -155,15 +155,17 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
         stone = tombstones.of_job(connection, place.base_dir_id, train_id)
         file = (rows[-1].job_id, rows[-1].file_no) if rows else None
         problems = holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
-    given = [*reasons.of_way(place, place.parts[:-1], settings), *reasons.of_file(place)]
-    given += reasons.of_tombstone(place.path.parent, stone)
+    given = [*why_checks.of_way(place, place.parts[:-1], settings), *why_checks.of_file(place)]
+    given += why_checks.of_tombstone(place.path.parent, stone)
     if not rows and not given:
         given.append(_unread(place, {(train_id, name)}))
     for row in rows:
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
-        given += [replace(each, what=f"{prefix}{each.what}") for each in reasons.of_row(str(place.path), row)]
-        given += reasons.of_growth(place, row)
-    given += reasons.of_problems(place, problems)
+        given += [
+            replace(each, what=f"{prefix}{each.what}") for each in why_checks.of_row(str(place.path), row)
+        ]
+        given += why_checks.of_growth(place, row)
+    given += why_checks.of_problems(place, problems)
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
     return Verdict(
@@ -183,7 +185,7 @@ def _look(
         seen = scan(place.base_dir, recursive=settings.recursive, follow_symlinks=links, only=only)
     except OSError as error:
         return [unlistable_base_dir(str(place.base_dir), error, str(place.base_dir))], set()
-    return list(reasons.of_directory(place, seen, settings)), {
+    return list(why_checks.of_directory(place, seen, settings)), {
         (file.train_id, file.name) for file in seen.files
     }
 

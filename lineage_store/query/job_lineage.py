@@ -18,10 +18,10 @@ from lineage_store.errors import (
     LineageFileNotFoundError,
     LineageParamTypeError,
     LineageParamValueError,
-    TrainJobNotFoundError,
 )
+from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import GROUPS, TRAINED, LineageField
-from lineage_store.query.search.literals import WORD_BY_KIND
+from lineage_store.query.jobs import no_such_job
 from lineage_store.store.schema import tables
 
 SUMMARY_KEYS = (*GROUPS, "metric", "dataset_graph")
@@ -78,7 +78,7 @@ def get_lineage(
     ).one_or_none()
     path = os.path.normpath(os.path.join(base_dir_path, train_id))
     if row is None:
-        raise TrainJobNotFoundError(f"The store knows no train job {train_id} below {base_dir_path}.")
+        raise no_such_job(train_id, base_dir_path)
     if row.model_lineage is None:
         raise LineageFileNotFoundError(f"The train job {path} has no lineage, only summary files.")
     shown = {name: _part(name, row) for name in wanted}

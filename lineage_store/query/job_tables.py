@@ -21,7 +21,7 @@ from lineage_store.errors import (
 from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES, USER_PREFIX
 from lineage_store.query.names import all_names, require
 from lineage_store.query.samples.scalars import Scalars, joined
-from lineage_store.query.search.columns import EVERY_JOB, decoded, job_columns
+from lineage_store.query.search.columns import decoded, job_columns
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.subjects import read_subject
@@ -76,8 +76,7 @@ def job_table(
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
     require(connection, [*named_by(condition), *subjects.values()])
-    most = EVERY_JOB if limit is None else limit
-    found = job_columns(connection, condition, base_dir_ids, subjects, most, every=True)
+    found = job_columns(connection, condition, base_dir_ids, subjects, limit, every=True)
     shown = {}
     for name in asked:
         if name in ABOUT:

@@ -6,8 +6,6 @@ the same time, however many jobs come before it. Does not read lineage (`search`
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,19 +15,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
 
-from lineage_store.errors import LineageParamValueError
-from lineage_store.query.returned_values import is_integer, is_text
+from lineage_store.errors import TrainJobNotFoundError
+from lineage_store.query import job_cursor
+from lineage_store.query.job_cursor import Place
 from lineage_store.query.search.scope import BASE_DIRS
 from lineage_store.store.database.dialects import among, listed, one_of
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import base_dir, series, train_job
-from lineage_store.texts import from_stored, shown
+from lineage_store.texts import from_stored
 from lineage_store.times import instant
 
 S = TypeVar("S", bound=Select[Any])
-_KEY_BITS = 32
-"""The size of the key of a base dir."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +86,26 @@ def train_jobs(
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
     if after is not None:
-        query = query.where(_behind(after))
+        query = query.where(_behind(job_cursor.decode(after)))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
     return _jobs_of(connection, connection.execute(page.of(ordered)))
 
 
-def _behind(cursor: str) -> ColumnElement[bool]:
-    """Return the condition for jobs behind the cursor's job. Raises LineageParamValueError for an invalid cursor."""
-    try:
-        update_time, train_id, base_dir_id = json.loads(base64.urlsafe_b64decode(cursor))
-        is_key = is_integer(base_dir_id, bits=_KEY_BITS)
-        if not (is_integer(update_time) and is_text(train_id) and is_key):
-            raise TypeError
-    except (ValueError, TypeError, RecursionError) as error:
-        raise LineageParamValueError(
-            f"after = {shown(cursor)} is no cursor of a list of jobs.",
-            hint="Give the cursor of the last job of the page before as it was.",
-        ) from error
+def _behind(place: Place) -> ColumnElement[bool]:
+    """Return the condition for jobs behind a place."""
     time, name = train_job.c.update_time, train_job.c.train_id
-    tie = or_(name > train_id, and_(name == train_id, train_job.c.base_dir_id > base_dir_id))
-    return and_(time <= update_time, or_(time < update_time, tie))
+    tie = or_(
+        name > place.train_id, and_(name == place.train_id, train_job.c.base_dir_id > place.base_dir_id)
+    )
+    return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
-def _cursor(*place: int | str) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
+def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundError:
+    """Return the error for a job that the store does not know."""
+    return TrainJobNotFoundError(
+        f"The store knows no train job {train_id!r} below {base_dir}.",
+        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` tells why one is missing.",
+    )
 
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
@@ -193,5 +186,5 @@ def _train_job(
         last_started_at,
         last_event_at,
         log_bytes,
-        _cursor(update_time, train_id, base_dir_id),
+        job_cursor.encode(Place(update_time, train_id, base_dir_id)),
     )

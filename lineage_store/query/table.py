@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.json_values import for_json, iso, spelled
+from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER, spelled
+from lineage_store.json_values import for_json, iso
 from lineage_store.texts import escaped, to_stored
-from lineage_store.times import CALENDAR_END
+from lineage_store.times import CALENDAR_BEGIN, CALENDAR_END
 
 if TYPE_CHECKING:
     import pandas
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
 Kind = Literal["text", "integer", "float", "bool", "time", "json"]
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 20, 30, 80
 """The most that a notebook shows of a table: rows, columns, and characters of a cell."""
-_CALENDAR_BEGIN = -62_135_596_800
 _KINDS: dict[type, Kind] = {bool: "bool", int: "integer", float: "float", str: "text", datetime: "time"}
-_INT64_END = 2**63
 _GREATEST_FLOAT = int(np.finfo(np.float64).max)
 """An integer beyond this, which a metric may be, fits into no float."""
 
@@ -173,7 +172,7 @@ def column_of(values: Sequence[Any], kind: Kind | None = None) -> Column:
 def instants(seconds: NDArray[np.float64]) -> Column:
     """Return a column of times from unix seconds; times before the year 1 or after 9999 are missing."""
     found = np.full(len(seconds), "NaT", "datetime64[us]")
-    valid = (seconds >= _CALENDAR_BEGIN) & (seconds <= CALENDAR_END)
+    valid = (seconds >= CALENDAR_BEGIN) & (seconds <= CALENDAR_END)
     found[valid] = np.rint(seconds[valid] * 1e6).astype(np.int64).view("datetime64[us]")
     return Column("time", found)
 
@@ -191,7 +190,7 @@ def imported(package: str, requirement: str) -> ModuleType:
 def _kind_of(values: Iterable[Any]) -> Kind:
     given = [value for value in values if value is not None]
     kinds = set(map(type, given))
-    if kinds == {int} and all(-_INT64_END <= value < _INT64_END for value in given):
+    if kinds == {int} and all(LEAST_INTEGER <= value <= LARGEST_INTEGER for value in given):
         return "integer"
     if kinds and kinds <= {int, float}:
         fits = all(abs(value) <= _GREATEST_FLOAT for value in given if type(value) is int)

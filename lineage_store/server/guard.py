@@ -2,9 +2,9 @@
 
 In: settings; requests. Out: the application's answer, or a problem. Promises: a request is refused when its Host is not
 a name of this server (DNS rebinding), when it comes from another host without the token, or when a page of another site
-tries to change something. Tokens are compared in constant time, and a wrong one is answered with a delay. A body is
-read completely before the endpoint runs, with a limit on length and time. Every answer carries headers that limit what
-a browser may do with it.
+tries to change something. Labels and remarks are taken from those with the token, or from all if the settings say so.
+Tokens are compared in constant time, and a wrong one is answered with a delay. A body is read completely before the
+endpoint runs, with a limit on length and time. Every answer carries headers that limit what a browser may do with it.
 Does not know: any endpoint.
 """
 
@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,6 +62,8 @@ class Policy:
     token: str | None
     body_bytes: int
     """The largest allowed body."""
+    takes_remarks: bool
+    """Whether those who are let through may put labels and remarks on jobs: with the token they always may."""
 
     @property
     def cookie(self) -> str:
@@ -81,7 +84,18 @@ def policy_of(settings: Settings) -> Policy:
     names |= _LOOPBACK_NAMES
     if not is_loopback(settings.serve_host):
         names |= {settings.serve_host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-    return Policy(frozenset(names), token, settings.serve_body_bytes)
+    takes_remarks = settings.serve_allow_remarks or token is not None
+    return Policy(frozenset(names), token, settings.serve_body_bytes, takes_remarks)
+
+
+def refuse_remarks(request: Request) -> None:
+    """Raise RequestRefusedError when this server takes no labels and remarks from whoever sent a request."""
+    if not request.state.takes_remarks:
+        raise RequestRefusedError(
+            "This server takes no labels and remarks.",
+            hint="Start it with --allow-remarks, or with --token-file FILE.",
+            reason="remarks_off",
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -137,7 +151,7 @@ class Guard:
 
         Returns a redirection that turns a token in the URL into a cookie, so that the token stays in no history.
         """
-        scope.setdefault("state", {}).update(by_token=True, has_token=self._policy.token is not None)
+        scope.setdefault("state", {}).update(by_token=True, takes_remarks=self._policy.takes_remarks)
         if self._policy.token is None:
             if scope["client"] is not None and not is_loopback(scope["client"][0]):
                 raise RequestRefusedError(

@@ -25,7 +25,7 @@ from lineage_store.store.database.engine import database_time
 from lineage_store.store.holders import lives
 from lineage_store.store.schema.tables import base_dir, ingest_lease
 from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.stalled import end_stalled_holder
+from lineage_store.store.stopped_holders import end_stopped_holder
 
 _IDENTITY = ("base_dir_id", "shard", "holder", "epoch")
 _LONGEST_NAME = 63
@@ -117,7 +117,7 @@ def _freed_row(
     # taking over is found by that name, just like a stalled holder.
     name = Lease(seen.base_dir_id, seen.holder, seen.epoch, lasts_s).session_name
     if seen.expires_at <= now:
-        end_stalled_holder(connection, name, lasts_s)
+        end_stopped_holder(connection, name, lasts_s)
     row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait, session_name=name)
     if row.epoch != seen.epoch or not gives_way:
         _refuse_if_held(row, database_time(connection))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.log_writer import Log
+from helpers.log_writer import Log, write_small_job
 from lineage_store import (
     DatabaseUnavailableError,
     LineageFileNotFoundError,
@@ -32,8 +32,7 @@ def store(sqlite_url: str) -> Iterator[LineageStore]:
 @pytest.fixture
 def base_dir(tmp_path: Path) -> Path:
     path = tmp_path / "known" / "base"
-    Log().train(network="A").write_lineage(path / "a")
-    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    write_small_job(path / "a")
     return path
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 
 from helpers.databases import login, plain
 from helpers.following_daemon import following_here
-from helpers.log_writer import Log
+from helpers.log_writer import Log, write_small_job
 from lineage_store import (
     LineageFileNotFoundError,
     LineageParamSummaryPathError,
@@ -41,8 +41,7 @@ from lineage_store.store.schema.tables import ingest_lease
 def base_dir(tmp_path: Path) -> Path:
     """A base dir with one job that has lineage and a curve."""
     path = tmp_path / "base"
-    Log().train(network="A").write_lineage(path / "a")
-    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    write_small_job(path / "a")
     return path
 
 

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from helpers.engines import opened
 from helpers.following_daemon import daemon, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
-from lineage_store.store.database.engine import open_engine
 
 
 @pytest.fixture
 def store(database_url: str) -> Iterator[Engine]:
-    engine = open_engine(database_url)
-    yield engine
-    engine.dispose()
+    with opened(database_url) as engine:
+        yield engine
 
 
 def jobs(base_dirs: Sequence[Path], name: str) -> None:
@@ -62,14 +61,12 @@ def test_intervals_change_and_nothing_is_missed(sqlite_url: str, tmp_path: Path)
     base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
     jobs([base_dir], "first")
     write(file, base_dirs=[str(base_dir)], discovery_interval_s=1e6, poll_interval_s=1e6)
-    store = open_engine(sqlite_url)
-    with daemon(file, sqlite_url) as running:
+    with opened(sqlite_url) as store, daemon(file, sqlite_url) as running:
         wait_until(lambda: read(store, "first"))
         jobs([base_dir], "second")
         told = running.reload("settings read again", base_dirs=[str(base_dir)])
         assert told["changed"] == ["poll_interval_s", "discovery_interval_s"]
         wait_until(lambda: read(store, "second"))
-    store.dispose()
 
 
 WRONG: list[tuple[dict[str, object], str]] = [
@@ -89,8 +86,7 @@ def test_settings_that_are_refused_are_told_and_the_old_ones_stay(sqlite_url: st
     base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
     jobs([base_dir], "first")
     write(file, base_dirs=[str(base_dir)])
-    engine = open_engine(sqlite_url)
-    with daemon(file, sqlite_url) as running:
+    with opened(sqlite_url) as engine, daemon(file, sqlite_url) as running:
         for number, (wrong, reason) in enumerate(WRONG):
             told = running.reload("settings refused", **{"base_dirs": [str(base_dir)], **wrong})
             assert reason in told["reason"]
@@ -104,7 +100,6 @@ def test_settings_that_are_refused_are_told_and_the_old_ones_stay(sqlite_url: st
         assert told["reason"] == f"There is no configuration file {file}."
         assert told["remedy"].startswith("Put it there, or name another one with --config")
         assert not running.says("let go")
-    engine.dispose()
 
 
 def test_what_takes_a_restart_is_told_by_name(sqlite_url: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.engines import opened
 from helpers.log_writer import Log
 from helpers.program import PROGRAM, Run, on_terminal
 from helpers.waiting import wait_until
@@ -79,10 +80,8 @@ def test_a_foreign_database_exits_4_and_stays_as_it_is(run: Run, tmp_path: Path)
 
 
 def test_an_old_schema_exits_4_and_says_what_to_do(run: Run, on_sqlite: str) -> None:
-    engine = open_engine(on_sqlite)
-    with writing(engine) as connection:
+    with opened(on_sqlite) as engine, writing(engine) as connection:
         connection.exec_driver_sql("UPDATE lineage_store_version SET version_num = '0000'")
-    engine.dispose()
     finished = run("jobs")
     assert finished.code == 4
     assert "db upgrade" in finished.err
@@ -97,19 +96,18 @@ def test_a_database_that_is_down_exits_5_without_the_password(run: Run) -> None:
 
 
 def test_a_locked_database_exits_5(run: Run, on_sqlite: str, base_dir: Path) -> None:
-    engine = open_engine(on_sqlite)
-    with writing(engine):
+    with opened(on_sqlite) as engine, writing(engine):
         finished = run("ingest", base_dir)
-    engine.dispose()
     assert finished.code == 5
     assert "locked" in finished.err
 
 
 def test_another_leader_exits_6(run: Run, on_sqlite: str, base_dir: Path) -> None:
-    engine = open_engine(on_sqlite)
-    with hold_lease(engine, register_base_dir(engine, base_dir), 60, mode="daemon"):
+    with (
+        opened(on_sqlite) as engine,
+        hold_lease(engine, register_base_dir(engine, base_dir), 60, mode="daemon"),
+    ):
         finished = run("ingest", base_dir)
-    engine.dispose()
     assert finished.code == 6
     assert "leads" in finished.err
 

@@ -11,12 +11,6 @@ from pathlib import Path
 import pytest
 
 from helpers.program import PROGRAM, Run, on_terminal
-from lineage_store.cli.verbs import exporting
-from lineage_store.query.export import formats
-
-
-def test_the_verb_takes_every_format_that_there_is() -> None:
-    assert tuple(formats.FORMATS) == exporting.FORMATS
 
 
 def test_all_views_go_into_a_directory_and_one_to_stdout(run: Run, stored: Path, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.engines import opened
 from helpers.program import Run
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.store.database.engine import open_engine
 
 
 class Terminal(io.StringIO):
@@ -72,8 +72,6 @@ def test_a_base_dir_that_is_unknown_is_wrong_usage(run: Run, stored: Path) -> No
 
 
 def test_while_a_daemon_leads_it_exits_6(run: Run, stored: Path, on_sqlite: str) -> None:
-    engine = open_engine(on_sqlite)
-    with hold_lease(engine, register(engine, stored), 60, mode="daemon"):
+    with opened(on_sqlite) as engine, hold_lease(engine, register(engine, stored), 60, mode="daemon"):
         assert run("forget", "--yes", stored).code == 6
-    engine.dispose()
     assert "./good" in run("jobs").out

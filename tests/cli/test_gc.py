@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from helpers.engines import opened
 from helpers.log_writer import Log
 from helpers.program import Run, on_terminal
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.engine import writing
 from lineage_store.store.schema.tables import train_job
 
 
@@ -127,10 +128,8 @@ def test_old_scalars_are_thinned_when_asked_for_and_told_to_be(
         log.scalar(step, "long", float(step % 7))
     log.write_summary(base_dir / "old").chmod(0o400)
     run("ingest", base_dir)
-    engine = open_engine(on_each)
-    with writing(engine) as connection:
+    with opened(on_each) as engine, writing(engine) as connection:
         connection.execute(update(train_job).values(last_grown_at=None))
-    engine.dispose()
     monkeypatch.setenv("LINEAGE_STORE_KEEP_EVERY_STEP_DAYS", "90")
     monkeypatch.setenv("LINEAGE_STORE_KEEP_THINNED_BUCKETS", "10")
     (listed,) = json.loads(run("gc", "--policies", "--dry-run", "--json").out)

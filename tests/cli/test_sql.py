@@ -18,10 +18,11 @@ from sqlalchemy.engine import make_url
 
 from helpers.contents import natural_contents
 from helpers.databases import plain_role
+from helpers.engines import opened
 from helpers.program import Run
 from lineage_store import LineageStore
 from lineage_store.store.admin.roles import Roles, grant
-from lineage_store.store.database.engine import open_engine, reading
+from lineage_store.store.database.engine import reading
 from lineage_store.store.schema import tables
 
 WRITES = [
@@ -82,10 +83,8 @@ ROLLED_BACK = ["EXPLAIN ANALYZE CREATE TABLE other AS SELECT 1", "SELECT lo_from
 
 
 def count_jobs(url: str) -> int:
-    engine = open_engine(url)
-    with reading(engine) as connection:
+    with opened(url) as engine, reading(engine) as connection:
         count: int = connection.execute(select(func.count()).select_from(tables.train_job)).scalar_one()
-    engine.dispose()
     return count
 
 
@@ -168,8 +167,7 @@ def test_whom_no_transaction_binds_is_refused(
     takes_back = (
         "SELECT set_config('role', session_user::text, true), query_to_xml('SHOW role', true, true, '')"
     )
-    engine = open_engine(on_postgres)
-    with engine.connect() as connection:
+    with opened(on_postgres) as engine, engine.connect() as connection:
         connection.execute(text("CREATE ROLE test_unbound SUPERUSER"))
         connection.commit()
         try:
@@ -182,7 +180,6 @@ def test_whom_no_transaction_binds_is_refused(
         finally:
             connection.execute(text("DROP ROLE test_unbound"))
             connection.commit()
-    engine.dispose()
 
 
 def test_not_even_who_owns_the_tables_writes(run: Run, on_postgres: str, base_dir: Path) -> None:

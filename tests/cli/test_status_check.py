@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from helpers.engines import opened
 from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store.config import Settings
@@ -20,10 +21,8 @@ from lineage_store.store.database.engine import open_engine, writing
 
 def long_ago(url: str) -> None:
     """Let the last search be long ago."""
-    engine = open_engine(url)
-    with writing(engine) as connection:
+    with opened(url) as engine, writing(engine) as connection:
         connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01T00:00:00.000Z'"))
-    engine.dispose()
 
 
 def test_all_is_well_after_an_ingest(run: Run, stored: Path) -> None:
@@ -60,12 +59,13 @@ def test_one_that_leads_and_never_gets_through_is_a_standstill(
     run: Run, on_sqlite: str, stored: Path
 ) -> None:
     long_ago(on_sqlite)
-    engine = open_engine(on_sqlite)
-    with hold_lease(engine, register(engine, stored), 60, mode="daemon") as lease:
+    with (
+        opened(on_sqlite) as engine,
+        hold_lease(engine, register(engine, stored), 60, mode="daemon") as lease,
+    ):
         checked = run("status", "--check")
         assert checked.code == 1
         assert f"{lease.holder} leads it, but it was last searched" in checked.out
-    engine.dispose()
 
 
 def test_a_base_dir_of_the_settings_that_was_never_read_is_a_standstill(
@@ -107,10 +107,8 @@ def test_files_with_problems_are_told_and_the_rest_is_well(run: Run, stored: Pat
 
 def test_what_keeps_the_store_from_being_written_is_told(run: Run, on_sqlite: str, stored: Path) -> None:
     long_ago(on_sqlite)
-    engine = open_engine(on_sqlite)
-    with writing(engine):
+    with opened(on_sqlite) as engine, writing(engine):
         checked = run("status", "--check")
-    engine.dispose()
     assert checked.code == 1
     assert "the store: It is locked." in checked.out
     assert f"Process {os.getpid()} holds its write lock" in checked.out
@@ -126,10 +124,8 @@ def test_what_keeps_the_store_from_being_written_is_told(run: Run, on_sqlite: st
 def test_numbers_that_come_to_an_end_are_told_in_time(
     run: Run, on_sqlite: str, stored: Path, statement: str, told: str
 ) -> None:
-    engine = open_engine(on_sqlite)
-    with writing(engine) as connection:
+    with opened(on_sqlite) as engine, writing(engine) as connection:
         connection.execute(text(statement))
-    engine.dispose()
     checked = run("status", "--check")
     assert checked.code == 0
     assert f"{told} of 2,147,483,648." in checked.out

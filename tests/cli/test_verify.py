@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from helpers.engines import opened
 from helpers.program import Run
-from lineage_store.store.database.engine import open_engine
 
 
 def test_a_sound_store_exits_0(run: Run, stored: Path) -> None:
@@ -23,10 +23,8 @@ def test_a_sound_store_exits_0(run: Run, stored: Path) -> None:
 def test_what_differs_exits_1_with_the_place_and_the_remedy(
     run: Run, stored: Path, on_sqlite: str, place: str
 ) -> None:
-    engine = open_engine(on_sqlite)
-    with engine.begin() as connection:
+    with opened(on_sqlite) as engine, engine.begin() as connection:
         connection.execute(text("UPDATE scalar_sample SET value = 9 WHERE step = 2"))
-    engine.dispose()
     found = run("verify", place.format(stored=stored))
     assert found.code == 1
     assert f"{stored}/good/" in found.out

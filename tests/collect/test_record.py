@@ -287,7 +287,7 @@ def test_a_recorder_that_is_dropped_writes_its_values_and_frees_the_place(tmp_pa
     record = SummaryRecord(tmp_path)
     record.add_value("scalar", "loss", 1.0)
     record.record(1)
-    writer = record._pipeline._writer
+    writer = record._writer._thread
     assert writer is not None
     del record
     gc.collect()

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text
 
 from helpers.cookbook import QUERIES
 from helpers.stored_jobs import NOW, add_base_dir
-from lineage_store.store.admin.analyze import analyse
+from lineage_store.store.admin.planner_statistics import gather
 from lineage_store.store.admin.roles import READING_LIMITS
 from lineage_store.store.database.engine import open_engine, reading, writing
 
@@ -62,7 +62,7 @@ def engine(module_database_url: str) -> Iterator[Engine]:
     engine = open_engine(module_database_url)
     with writing(engine) as connection:
         _fill(connection)
-    analyse(engine)
+    gather(engine)
     yield engine
     engine.dispose()
 

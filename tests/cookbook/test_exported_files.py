@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from helpers.cookbook import ANSWERS, QUERIES, approximately, plain
+from helpers.engines import url_of
 from lineage_store import LineageStore
 from lineage_store.store.schema.views import VIEWS
 
@@ -26,7 +27,7 @@ READERS = {
 @pytest.mark.parametrize("format_", READERS)
 def test_exported_files_answer_the_cookbook(format_: str, filled: Engine, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
-    with LineageStore(filled.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(filled)) as store:
         store.export(to=tmp_path / "out", format=format_)
     files = json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]
     connection = duckdb.connect()

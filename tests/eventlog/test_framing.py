@@ -21,6 +21,7 @@ from lineage_store.eventlog.records.framing import (
     Suspect,
     SuspectReason,
     encode_frame,
+    encode_header,
     read_frames,
 )
 
@@ -35,10 +36,6 @@ def found_at(buffer: bytes, start: int = 0) -> int | None:
     """Where resynchronisation finds a whole frame."""
     found = FrameReader(buffer).find(start)
     return found.position if isinstance(found, Frame) else None
-
-
-def header(length: int) -> bytes:
-    return struct.pack("<QI", length, length_checksum(length))
 
 
 # name: (bytes, reason, length of the bad frame where its header tells)
@@ -64,8 +61,11 @@ BAD = {
         SuspectReason.BAD_PAYLOAD_CHECKSUM,
         23,
     ),
-    "hole in payload": (header(20) + bytes(24), SuspectReason.BAD_PAYLOAD_CHECKSUM, 36),
-    **{f"claims {claim} bytes": (header(claim), SuspectReason.FRAME_TOO_LONG, None) for claim in CLAIMS},
+    "hole in payload": (encode_header(20) + bytes(24), SuspectReason.BAD_PAYLOAD_CHECKSUM, 36),
+    **{
+        f"claims {claim} bytes": (encode_header(claim), SuspectReason.FRAME_TOO_LONG, None)
+        for claim in CLAIMS
+    },
 }
 bad_frames = pytest.mark.parametrize(("bad", "reason", "length"), BAD.values(), ids=BAD.keys())
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
 
+from helpers.stored_jobs import inserted
 from lineage_store.ingest.decode.named_values import named_values
 from lineage_store.store.catalog.registry import next_numbers
 from lineage_store.store.records import FileLineage
@@ -129,7 +130,7 @@ def add_pipeline(
 ) -> None:
     """Give these jobs, whose lineage is stored, the same dataset pipeline; `nodes` are rows of dataset_node."""
     graph = {"digest": mark * 5, "mark": mark, "content": "{}"}
-    graph_id = _insert(connection, tables.dataset_graph, graph)
+    graph_id = inserted(connection, tables.dataset_graph, graph)
     for item_no, node in enumerate(nodes):
         columns: dict[str, Any] = dict.fromkeys(("parent", "operation", "operation_no", "parameter", "value"))
         row = {"dataset_graph_id": graph_id, "item_no": item_no, **columns, **node}
@@ -172,8 +173,3 @@ def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, fo
 
 def _sample(file: LogFile, series_no: int, step: int, wall_time: float) -> dict[str, Any]:
     return {"job_id": file.job_id, "series_no": series_no, "step": step, "wall_time": float(wall_time)}
-
-
-def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:
-    made: int = connection.execute(insert(table).values(row).returning(table.c.id)).scalar_one()
-    return made

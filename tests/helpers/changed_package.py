@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "lineage_store"
 HELPERS = Path(__file__).resolve().parents[1]
 
 FRESH_STORE = """
+from helpers.engines import opened
 from lineage_store import LineageStore
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.database.sqlite import APPLICATION_ID
@@ -24,8 +25,7 @@ from lineage_store.store.schema import descriptions, upgrade, view_ddl
 from lineage_store.store.schema.tables import metadata
 
 def fresh_store(path):
-    engine = open_engine(f"sqlite:///{path}")
-    with writing(engine) as connection:
+    with opened(f"sqlite:///{path}") as engine, writing(engine) as connection:
         metadata.create_all(connection)
         view_ddl.create(connection)
         descriptions.store(connection)
@@ -33,7 +33,6 @@ def fresh_store(path):
         connection.exec_driver_sql(f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{upgrade.HEAD}')")
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         view_ddl.mark_up_to_date(connection, upgrade.VERSION_TABLE)
-    engine.dispose()
     return LineageStore(f"sqlite:///{path}")
 """
 

@@ -11,31 +11,28 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from lineage_store.store.database.engine import open_engine
+from helpers.engines import opened
 
 
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     """An empty store; the test runs on each kind of database."""
-    opened = open_engine(database_url)
-    yield opened
-    opened.dispose()
+    with opened(database_url) as engine:
+        yield engine
 
 
 @pytest.fixture
 def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
     """An empty store on SQLite, for behaviour that does not depend on the database."""
-    opened = open_engine(sqlite_url)
-    yield opened
-    opened.dispose()
+    with opened(sqlite_url) as engine:
+        yield engine
 
 
 @pytest.fixture
 def postgres_engine(postgres_url: str) -> Iterator[Engine]:
     """An empty store on PostgreSQL, for features that SQLite does not have."""
-    opened = open_engine(postgres_url)
-    yield opened
-    opened.dispose()
+    with opened(postgres_url) as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from helpers.databases import needs_databases
+from helpers.engines import url_of
 from helpers.ingesting import column
 from lineage_store.store.database.engine import open_engine, writing
 
@@ -57,7 +58,7 @@ def every_connection(engine: Engine, *statements: str) -> Iterator[None]:
 @contextmanager
 def locked(engine: Engine) -> Iterator[None]:
     """Let another session hold a lock that every write needs. The caller shortens its own SQLite's busy timeout."""
-    other = open_engine(engine.url.render_as_string(hide_password=False))
+    other = open_engine(url_of(engine))
     if engine.dialect.name == "sqlite":
         with every_connection(other, "PRAGMA busy_timeout = 30000"), writing(other):
             yield
@@ -77,7 +78,7 @@ def full(engine: Engine) -> Iterator[None]:
         with every_connection(engine, f"PRAGMA max_page_count = {pages}"):
             yield
         return
-    other = open_engine(engine.url.render_as_string(hide_password=False))
+    other = open_engine(url_of(engine))
     with writing(other) as connection:
         connection.exec_driver_sql(_WITHOUT_SPACE)
     yield
@@ -117,7 +118,7 @@ def down(engine: Engine) -> Iterator[None]:
 
 
 def _alter_database(engine: Engine, how: str) -> None:
-    needs_databases(engine.url.render_as_string(hide_password=False))
+    needs_databases(url_of(engine))
     name = engine.url.database
     administrator = create_engine(engine.url.set(database="postgres"), isolation_level="AUTOCOMMIT")
     with administrator.connect() as connection:

@@ -12,11 +12,11 @@ from typing import Any
 
 from sqlalchemy import select
 
+from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.operations.remove import CleanUp
-from lineage_store.store.database.engine import open_engine
 from lineage_store.store.schema.tables import ingest_lease, metadata
 
 GREATEST = 2**63 - 1
@@ -50,14 +50,11 @@ def fill(url: str, base_dir: Path, *, jobs: int = 8, steps: int = 7) -> None:
 
 def rows_of(url: str) -> dict[str, list[Any]]:
     """Return the rows of every table except leases."""
-    engine = open_engine(url)
-    with engine.connect() as connection:
-        found = {
+    with opened(url) as engine, engine.connect() as connection:
+        return {
             table.name: [
                 tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))
             ]
             for table in metadata.sorted_tables
             if table is not ingest_lease
         }
-    engine.dispose()
-    return found

@@ -190,6 +190,12 @@ class Log:
         return self
 
 
+def write_small_job(directory: Path) -> None:
+    """Write a job that has lineage, of network A, and a curve of one sample."""
+    Log().train(network="A").write_lineage(directory)
+    Log().scalar(1, "loss", 0.5).write_summary(directory)
+
+
 class GrowingFile:
     """A file at `path` with the first `size` bytes of `content`, which grows as a live log file does."""
 

@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, insert
 
 from lineage_store import texts
+from lineage_store.extreme_numbers import float_kind
 from lineage_store.fields import LISTED, TRAINED
-from lineage_store.ingest.decode.named_values import float_kind, named_values
+from lineage_store.ingest.decode.named_values import named_values
 from lineage_store.store.schema import tables
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,7 +44,7 @@ class StoredJob:
 def add_base_dir(connection: Connection, path: str = "/logs") -> int:
     """Store a base dir; return its id."""
     row = {"path": path, "path_key": texts.key(path), "created_at": NOW}
-    return _insert(connection, tables.base_dir, row)
+    return inserted(connection, tables.base_dir, row)
 
 
 def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
@@ -56,7 +57,7 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
     graph_id = None
     if job.graph is not None:
         content = json.dumps(job.graph)
-        graph_id = _insert(
+        graph_id = inserted(
             connection, tables.dataset_graph, {"digest": str(job_id), "mark": mark, "content": content}
         )
     row = {
@@ -93,10 +94,11 @@ def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, **know
         "log_bytes": 0,
         "created_at": NOW,
     }
-    return _insert(connection, tables.train_job, row | known)
+    return inserted(connection, tables.train_job, row | known)
 
 
-def _insert(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:
+def inserted(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:
+    """The id of a new row."""
     key: int = connection.execute(insert(table).values(row).returning(table.c.id)).scalar_one()
     return key
 

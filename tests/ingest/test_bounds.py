@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from helpers import bombs
+from helpers.engines import url_of
 from helpers.ingesting import column, ingest, ledger_is_closed, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -49,7 +50,7 @@ def problems(engine: Engine, kind: str) -> list[str]:
 
 def assert_verified(engine: Engine, base_dir: Path) -> None:
     assert ledger_is_closed(engine)
-    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(engine)) as store:
         assert [each for each in store.verify(base_dir) if each.differences or each.unreadable] == []
 
 
@@ -116,7 +117,7 @@ def test_a_job_gets_no_more_events_than_it_has_room_for_until_the_setting_is_rai
     assert all(setting in reason for reason in told)
     assert_neighbour(engine)
     assert_verified(engine, base_dir)
-    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.reingest(base_dir, "./job")
     assert column(engine, taken) == [30]
     assert problems(engine, "beyond_bounds") == []

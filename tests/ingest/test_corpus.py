@@ -14,17 +14,16 @@ from sqlalchemy import Engine
 from helpers import oracle
 from helpers.base_dirs import GOLDEN
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, ledger_is_closed, rows
-from lineage_store.store.database.engine import open_engine
 
 
 @pytest.fixture(scope="module")
 def golden(module_database_url: str, corpus: Path) -> Iterator[Engine]:
     """The golden jobs in a store, once per database."""
-    engine = open_engine(module_database_url)
-    ingest(engine, corpus)
-    yield engine
-    engine.dispose()
+    with opened(module_database_url) as engine:
+        ingest(engine, corpus)
+        yield engine
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import IntegrityError
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -25,7 +26,7 @@ from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, open_engine, reading, writing
+from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
@@ -200,13 +201,11 @@ def test_a_commit_of_unknown_outcome_is_healed_by_the_next_pass(
     Log().train(network="N").evaluation({"acc": 1.0}).write_lineage(base_dir / "job")
     failures = 0
     for number in range(1, 16):
-        unsure = open_engine(database_url)
-        with answer_lost_at_commit(unsure, number):
+        with opened(database_url) as unsure, answer_lost_at_commit(unsure, number):
             try:
                 ingest(unsure, base_dir, batch_files=1)
             except DatabaseUnavailableError:
                 failures += 1
-        unsure.dispose()
         let_leases_expire(engine)
     ingest(engine, base_dir)
     assert failures > 5
@@ -252,7 +251,7 @@ def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
     postgres_url: str, base_dir: Path
 ) -> None:
     LOG.write_summary(base_dir / "job")
-    with closing(open_engine(postgres_url)) as engine, closing(open_engine(postgres_url)) as killer:
+    with opened(postgres_url) as engine, opened(postgres_url) as killer:
         base_dirs.register(engine, base_dir)
 
         def end_session(_: Any, cursor: Any, statement: str, *__: Any) -> None:
@@ -270,12 +269,3 @@ def test_a_session_that_the_server_ends_in_mid_transaction_writes_nothing(
         let_leases_expire(killer)
         ingest(engine, base_dir)
         assert visible_scalars(killer) == {1: 0.5, 2: 0.25}
-
-
-@contextmanager
-def closing(engine: Engine) -> Iterator[Engine]:
-    """Whatever happens, no connection outlives the test."""
-    try:
-        yield engine
-    finally:
-        engine.dispose()

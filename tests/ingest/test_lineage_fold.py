@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
+from helpers.engines import url_of
 from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -78,7 +79,7 @@ def test_how_a_training_ended_replaces_how_an_earlier_one_did(engine: Engine, ba
     Log().evaluation({"accuracy": 0.5}).user_info(lr=0.1, **failed).write_lineage(base_dir / "across")
     Log().user_info(**completed).write_lineage(base_dir / "across", timestamp=1_700_000_500)
     ingest(engine, base_dir)
-    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(engine)) as store:
         for found in store.filter_lineage()["object"]:
             assert found["model_lineage"]["user_defined"] == {"lr": 0.1, **completed}, found["summary_dir"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +19,12 @@ from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.eventlog.records import framing
 from lineage_store.eventlog.records import vectorised as frames_of
-from lineage_store.eventlog.records.crc import length_checksum
-from lineage_store.eventlog.records.framing import encode_frame
+from lineage_store.eventlog.records.framing import encode_frame, encode_header
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.store.records import FileSight
 
 GOOD = Log().scalar(1, "loss", 0.5).content
-
-
-def header(payload_bytes: int) -> bytes:
-    """What claims a frame with so long a payload."""
-    return struct.pack("<QI", payload_bytes, length_checksum(payload_bytes))
 
 
 def damaged(payload: bytes) -> bytes:
@@ -49,9 +42,9 @@ def up_to_the_end(between: bytes = b"") -> Callable[[int], bytes]:
     def content(size: int) -> bytes:
         part_bytes = framing.HEADER_BYTES + len(between)
         begins = range(0, size - 100, part_bytes)
-        return b"".join(header(size - begin - framing.OVERHEAD_BYTES) + between for begin in begins) + bytes(
-            100
-        )
+        return b"".join(
+            encode_header(size - begin - framing.OVERHEAD_BYTES) + between for begin in begins
+        ) + bytes(100)
 
     return content
 
@@ -65,10 +58,10 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "every fortieth damaged": repeated(damaged(b"x") + 39 * GOOD),
     "claims up to the end": up_to_the_end(),
     "claims up to the end, in turn with good ones": up_to_the_end(GOOD),
-    "claims beyond the end": repeated(header(2**25)),
-    "claims beyond the end, in turn with good ones": repeated(header(2**25) + GOOD),
-    "claims of much": repeated(header(20_000)),
-    "claims of almost a chunk": repeated(header(4_060)),
+    "claims beyond the end": repeated(encode_header(2**25)),
+    "claims beyond the end, in turn with good ones": repeated(encode_header(2**25) + GOOD),
+    "claims of much": repeated(encode_header(20_000)),
+    "claims of almost a chunk": repeated(encode_header(4_060)),
     "no frame": repeated(b"\xa5" * 100),
     "a hole": repeated(bytes(100)),
 }

@@ -32,6 +32,21 @@ REWRITES = {
     "larger_with_the_same_beginning_but_other_middle": curve(10, 1.0).scalar(9, "loss", 5.0),
 }
 
+IN_PARTS = Settings(chunk_bytes=4096, batch_rows=50)
+
+
+def rewritten(engine: Engine, base_dir: Path) -> Path:
+    """A log file of 400 samples that was read, then rewritten with doubled values."""
+    path = curve(400, 1.0).write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    curve(400, 2.0).write(path)
+    return path
+
+
+def read_in_part(engine: Engine, base_dir: Path) -> None:
+    asked = iter([False, False, False])
+    refresh.ingest(engine, base_dir, IN_PARTS, should_stop=lambda: next(asked, True))
+
 
 @pytest.mark.parametrize("new", REWRITES.values(), ids=REWRITES)
 @pytest.mark.parametrize("way", ["in_place", "by_another_inode"])
@@ -72,12 +87,9 @@ def test_equal_size_and_equal_modification_time_do_not_hide_a_rewrite(engine: En
 def test_a_reader_sees_the_old_content_until_the_new_is_read_to_its_end(
     engine: Engine, base_dir: Path
 ) -> None:
-    path = curve(400, 1.0).write_summary(base_dir / "job")
-    ingest(engine, base_dir)
-    curve(400, 2.0).write(path)
+    rewritten(engine, base_dir)
     seen: list[dict[int, float]] = []
-    settings = Settings(chunk_bytes=4096, batch_rows=50)
-    refresh.ingest(engine, base_dir, settings, progress=lambda _: seen.append(visible_scalars(engine)))
+    refresh.ingest(engine, base_dir, IN_PARTS, progress=lambda _: seen.append(visible_scalars(engine)))
     old, new = {n: 1.0 * n for n in range(400)}, {n: 2.0 * n for n in range(400)}
     switch = seen.index(new)
     assert switch > 2
@@ -87,12 +99,8 @@ def test_a_reader_sees_the_old_content_until_the_new_is_read_to_its_end(
 def test_a_pass_that_stops_in_a_rewritten_file_leaves_the_old_content_in_place(
     engine: Engine, base_dir: Path
 ) -> None:
-    path = curve(400, 1.0).write_summary(base_dir / "job")
-    ingest(engine, base_dir)
-    curve(400, 2.0).write(path)
-    asked = iter([False, False, False])
-    settings = Settings(chunk_bytes=4096, batch_rows=50)
-    refresh.ingest(engine, base_dir, settings, should_stop=lambda: next(asked, True))
+    rewritten(engine, base_dir)
+    read_in_part(engine, base_dir)
     assert visible_scalars(engine)[399] == 399.0
     assert column(engine, "SELECT state FROM log_file ORDER BY generation") == ["open", "replacing"]
     ingest(engine, base_dir)
@@ -102,12 +110,8 @@ def test_a_pass_that_stops_in_a_rewritten_file_leaves_the_old_content_in_place(
 def test_a_file_rewritten_again_before_it_was_read_shows_only_the_last(
     engine: Engine, base_dir: Path
 ) -> None:
-    path = curve(400, 1.0).write_summary(base_dir / "job")
-    ingest(engine, base_dir)
-    curve(400, 2.0).write(path)
-    asked = iter([False, False, False])
-    settings = Settings(chunk_bytes=4096, batch_rows=50)
-    refresh.ingest(engine, base_dir, settings, should_stop=lambda: next(asked, True))
+    path = rewritten(engine, base_dir)
+    read_in_part(engine, base_dir)
     curve(300, 3.0).write(path)
     ingest(engine, base_dir)
     assert visible_scalars(engine) == {n: 3.0 * n for n in range(300)}

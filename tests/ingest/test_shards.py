@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, select, text
 
+from helpers.engines import opened
 from helpers.ingesting import (
     column,
     ingest,
@@ -33,7 +34,7 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit, pipeline
+from lineage_store.ingest import base_dirs, commit
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import STANDS_BY
 from lineage_store.ingest.lease import divide, hold_lease
@@ -41,8 +42,9 @@ from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import health, remove
 from lineage_store.operations.reread import retry
 from lineage_store.store import leases
+from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import database_time, open_engine, reading, writing
+from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.shards import ALL, Shards
@@ -338,7 +340,7 @@ def test_a_base_dir_that_cannot_be_listed_is_told_once(
 def test_who_leads_the_first_shard_gathers_statistics_for_all(
     sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "EVENTS_BEFORE_ANALYSE", 1)
+    monkeypatch.setattr(planner_statistics, "MANY_EVENTS", 1)
     gathered = "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"
     divide(sqlite_engine, base_dirs.register(sqlite_engine, base_dir), 2, 15.0)
     for shard, expected in ((1, 0), (0, 1)):
@@ -359,7 +361,7 @@ def test_pipelines_that_several_store_are_stored_in_one_order(engine: Engine, ba
 
 
 def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path) -> None:
-    with disposing(open_engine(postgres_url)) as engine:
+    with opened(postgres_url) as engine:
         base_dir_id = base_dirs.register(engine, base_dir)
         counts = dict.fromkeys(("files_found", "files_read", "bytes_read", "events", "samples"), 1)
         row = {"base_dir_id": base_dir_id, "holder": "me", "pending_bytes": 0, "problems": 0, **counts}
@@ -372,14 +374,6 @@ def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path
             tick_until(lambda: column(engine, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [0])
         second.join()
         assert rows(engine, "SELECT cycles, events, batches_s FROM ingest_total") == [(2, 2, 1.0)]
-
-
-@contextmanager
-def disposing(engine: Engine) -> Iterator[Engine]:
-    try:
-        yield engine
-    finally:
-        engine.dispose()
 
 
 def write_later(engine: Engine, row: dict[str, Any]) -> None:
@@ -395,7 +389,6 @@ def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_i
     whole = lead(postgres_engine, base_dir_id, None)
     with writing(postgres_engine) as connection:  # the first shard's row is the last that a scan comes to
         connection.execute(text("UPDATE ingest_lease SET mode = mode WHERE shard = 0"))
-    taking, letting_go = open_engine(postgres_url), open_engine(postgres_url)
     locked, waits = count(), text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
 
     def let_go() -> None:
@@ -404,7 +397,12 @@ def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_i
             connection.execute(text("SET LOCAL enable_bitmapscan = off"))
             leases.release(connection, whole)
 
-    with ThreadPoolExecutor(1) as pool, closing(postgres_engine.connect()) as watcher:
+    with (
+        opened(postgres_url) as taking,
+        opened(postgres_url) as letting_go,
+        ThreadPoolExecutor(1) as pool,
+        closing(postgres_engine.connect()) as watcher,
+    ):
         watcher = watcher.execution_options(isolation_level="AUTOCOMMIT")
 
         def wait_once_the_first_is_locked(*execution: Any) -> None:
@@ -417,8 +415,6 @@ def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_i
         with writing(taking) as connection:
             mine = leases.acquire(connection, base_dir_id, "other:1:x", 15.0, "once", before_daemons=True)
         done[0].result(60)
-    for engine in (taking, letting_go):
-        engine.dispose()
     assert mine.epoch == whole.epoch + 1
     commit.heartbeat(postgres_engine, mine, searched=False)
 

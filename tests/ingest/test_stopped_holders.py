@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire, visible_scalars
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
@@ -21,9 +22,9 @@ from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
 from lineage_store.ingest import base_dirs
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.engine import writing
 from lineage_store.store.leases import Lease
-from lineage_store.store.stalled import end_stalled_holder
+from lineage_store.store.stopped_holders import end_stopped_holder
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
@@ -155,10 +156,8 @@ def test_on_sqlite_one_that_stopped_inside_a_transaction_is_reported_by_pid(
 ) -> None:
     with stopped(sqlite_url, base_dir, "INSERT INTO series") as process:
         monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
-        impatient = open_engine(sqlite_url)
-        with pytest.raises(DatabaseUnavailableError) as refused:
+        with opened(sqlite_url) as impatient, pytest.raises(DatabaseUnavailableError) as refused:
             ingest(impatient, base_dir)
-        impatient.dispose()
         assert f"Process {process.pid} holds its write lock and is stopped" in str(refused.value.hint)
         assert f"kill -CONT {process.pid}" in str(refused.value.hint)
         goes_on(process)
@@ -235,5 +234,5 @@ def test_a_role_that_may_not_end_the_session_is_told_what_to_do(
         with writing(postgres_engine) as other:
             other.execute(text("SET LOCAL ROLE pg_read_all_data"))
             with pytest.raises(LeaseHeldError, match="may not end") as refused:
-                end_stalled_holder(other, expired.session_name, 0.0)
+                end_stopped_holder(other, expired.session_name, 0.0)
     assert "pg_signal_backend" in str(refused.value.hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.eventlog.records.crc import length_checksum
+from lineage_store.eventlog.records.framing import encode_header
 from lineage_store.ingest.base_dirs import register
 from lineage_store.operations.reread import retry
 from lineage_store.operations.verify import verifying
@@ -31,10 +30,6 @@ DAMAGES = {
     "length": lambda: four().damaged(1, 3),
     "length_checksum": lambda: four().damaged(1, 9),
 }
-
-
-def absurd_length(length: int) -> bytes:
-    return struct.pack("<QI", length, length_checksum(length))
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
@@ -143,7 +138,7 @@ def test_reading_goes_on_at_the_next_valid_frame_behind_junk(sqlite_engine: Engi
 def test_an_absurd_length_is_no_allocation_and_no_end(
     length: int, sqlite_engine: Engine, base_dir: Path
 ) -> None:
-    log = Log().scalar(1, "loss", 1.0).raw(absurd_length(length)).scalar(2, "loss", 2.0)
+    log = Log().scalar(1, "loss", 1.0).raw(encode_header(length)).scalar(2, "loss", 2.0)
     log.write_summary(base_dir / "job").chmod(0o400)
     ingest(sqlite_engine, base_dir)
     assert visible_scalars(sqlite_engine) == {1: 1.0, 2: 2.0}
@@ -280,7 +275,7 @@ def test_a_file_of_headers_that_claim_what_follows_is_left_alone_too(
 ) -> None:
     good, log = four().content, Log()
     for number in range(300):
-        log.raw(absurd_length((300 - number) * (12 + len(good)) + beyond)).raw(good)
+        log.raw(encode_header((300 - number) * (12 + len(good)) + beyond)).raw(good)
     log.raw(bytes(100)).write_summary(base_dir / "riddled").chmod(0o400)
     ingest(sqlite_engine, base_dir, most_damages=100)
     assert column(sqlite_engine, "SELECT state FROM log_file") == ["poisoned"]

@@ -14,6 +14,7 @@ from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from helpers.databases import needs_databases
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire, tick_until, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -73,13 +74,11 @@ def test_a_locked_store_is_waited_for(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
-    other = open_engine(sqlite_url)
-    with followed(sqlite_url, base_dir) as this:
+    with opened(sqlite_url) as other, followed(sqlite_url, base_dir) as this:
         with writing(other):
             this.grows()
             this.is_in("database locked")
         this.catches_up()
-    other.dispose()
     (failed,) = (line for line in caplog.records if line.message == "pass failed")
     assert f"Process {os.getpid()} holds its write lock" in failed.__dict__["reason"]
     assert "goes on" in caplog.messages

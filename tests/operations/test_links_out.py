@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.engines import url_of
 from helpers.log_writer import Log
 from helpers.watching import exchange, unopened
 from lineage_store import (
@@ -179,7 +180,7 @@ def test_a_link_in_the_place_of_what_was_read_is_told_by_name(
     told = [each for each in store.problems() if each.kind == "link_in_place"]
     assert str(base_dir / JOB / NAME) in {each.subject for each in told}
     assert {each.what.partition(" ")[0] for each in told} == {str(what)}
-    with LineageStore(store.engine.url.render_as_string(), settings=SETTINGS) as again:
+    with LineageStore(url_of(store.engine), settings=SETTINGS) as again:
         (base_dir / what).unlink()
         (base_dir.parent / "moved").rename(base_dir / what)
         again.ingest(base_dir)

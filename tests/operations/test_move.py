@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, select
 
 from helpers.contents import natural_contents
+from helpers.engines import url_of
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -39,10 +40,6 @@ def write(base_dir: Path, name: str) -> None:
         path.chmod(0o400)
 
 
-def url(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=False)
-
-
 @pytest.fixture
 def old(engine: Engine, tmp_path: Path) -> Path:
     """A base dir in the store, with a remark and a job that was removed; its directory has another name by now."""
@@ -50,7 +47,7 @@ def old(engine: Engine, tmp_path: Path) -> Path:
     for name in ("one", "other", "removed"):
         write(old, name)
     ingest(engine, old)
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.annotate(old, "./one", tag=3, remark="the one in the paper")
     going = select(train_job.c.id).where(train_job.c.train_id == "./removed")
     assert list(remove.remove(engine, register(engine, old), Rules("test", among=going), Settings()))
@@ -70,7 +67,7 @@ def beneath(engine: Engine) -> dict[str, list[str]]:
 
 def test_all_stays_and_nothing_is_read_again(engine: Engine, old: Path, tmp_path: Path) -> None:
     before, new = beneath(engine), tmp_path / "new"
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         done = store.move(old, new)
         assert (done.holdings.jobs, done.holdings.annotated, done.files, done.absent) == (2, 1, 4, 0)
         assert store.base_dirs() == [str(new)]
@@ -81,7 +78,7 @@ def test_all_stays_and_nothing_is_read_again(engine: Engine, old: Path, tmp_path
 
 
 def test_who_follows_changes_is_told(engine: Engine, old: Path, tmp_path: Path) -> None:
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         since = store.changes().since
         store.move(old, tmp_path / "new")
         told = [(change.kind, change.base_dir, change.train_id) for change in store.changes(since).changes]
@@ -93,7 +90,7 @@ def test_who_follows_changes_is_told(engine: Engine, old: Path, tmp_path: Path) 
 
 
 def test_the_old_path_is_told_as_moved(engine: Engine, old: Path, tmp_path: Path) -> None:
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.move(old, tmp_path / "new")
         with pytest.raises(LineageParamSummaryPathError, match=f"moved to {tmp_path / 'new'}"):
             store.status(old)
@@ -108,7 +105,7 @@ def test_the_old_path_is_told_as_moved(engine: Engine, old: Path, tmp_path: Path
 
 
 def test_it_moves_back(engine: Engine, old: Path, tmp_path: Path) -> None:
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.move(old, tmp_path / "new")
         (tmp_path / "new").rename(old)
         store.move(tmp_path / "new", old)
@@ -118,7 +115,7 @@ def test_it_moves_back(engine: Engine, old: Path, tmp_path: Path) -> None:
 
 def test_a_link_at_the_old_path_is_no_hindrance(engine: Engine, old: Path, tmp_path: Path) -> None:
     old.symlink_to(tmp_path / "new")
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.move(old, tmp_path / "new")
         assert len(store.status(old).base_dirs) == 1
     assert column(engine, PATHS) == [str(tmp_path / "new")]
@@ -127,7 +124,7 @@ def test_a_link_at_the_old_path_is_no_hindrance(engine: Engine, old: Path, tmp_p
 def test_while_an_ingester_leads_it_is_refused_by_name(engine: Engine, old: Path, tmp_path: Path) -> None:
     with (
         hold_lease(engine, register(engine, old), 60, mode="daemon") as lease,
-        LineageStore(url(engine)) as store,
+        LineageStore(url_of(engine)) as store,
         pytest.raises(LeaseHeldError, match=lease.holder),
     ):
         store.move(old, tmp_path / "new")
@@ -151,7 +148,7 @@ def test_a_move_just_before_the_lease_is_taken_is_noticed(
 ) -> None:
     """Else the ingester would miss every log file at the old path, of a base dir that is at the new one."""
     new, before = tmp_path / "new", beneath(engine)
-    with LineageStore(url(engine)) as other:
+    with LineageStore(url_of(engine)) as other:
         once_before_a_write(engine, lambda: other.move(old, new))
         if ingester == "once":
             with pytest.raises(LeaseLostError, match="was moved or forgotten"):
@@ -170,7 +167,7 @@ def test_log_files_that_are_not_there_are_refused_unless_forced(
     engine: Engine, old: Path, tmp_path: Path
 ) -> None:
     new = tmp_path / "new"
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         with pytest.raises(LineageParamSummaryPathError, match="no directory"):
             store.move(old, tmp_path / "nowhere")
         shutil.rmtree(new / "other")
@@ -185,7 +182,7 @@ def test_log_files_that_are_not_there_are_refused_unless_forced(
 def test_a_path_that_is_known_is_refused_with_what_to_do(engine: Engine, old: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     ingest(engine, new)
-    with LineageStore(url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         with pytest.raises(LineageParamSummaryPathError, match="2 of them the same files"):
             store.move(old, new)
         shutil.rmtree(new / "removed")
@@ -205,7 +202,7 @@ def test_a_new_base_dir_whose_jobs_are_known_elsewhere_is_told(
     report = ingest(engine, tmp_path / "new")
     assert f"`lineage-store move {old} {tmp_path / 'new'}`" in str(report)
     assert "lineage-store move" not in str(ingest(engine, tmp_path / "new"))
-    (told,) = [each for each in examine(url(engine), Settings(), []) if each.kind == "known_twice"]
+    (told,) = [each for each in examine(url_of(engine), Settings(), []) if each.kind == "known_twice"]
     assert (told.subject, str(tmp_path / "new") in told.what) == (str(old), True)
 
 
@@ -213,7 +210,7 @@ def test_a_path_in_another_base_dir_is_refused(engine: Engine, old: Path, tmp_pa
     write(tmp_path / "above", "run")
     ingest(engine, tmp_path / "above")
     shutil.copytree(tmp_path / "new", tmp_path / "above" / "new")
-    with LineageStore(url(engine)) as store, pytest.raises(LineageParamSummaryPathError, match="overlaps"):
+    with LineageStore(url_of(engine)) as store, pytest.raises(LineageParamSummaryPathError, match="overlaps"):
         store.move(old, tmp_path / "above" / "new")
 
 
@@ -221,11 +218,11 @@ def test_killed_at_any_statement_it_is_at_one_of_the_two_paths(
     engine: Engine, old: Path, tmp_path: Path
 ) -> None:
     new, killed = tmp_path / "new", 0
-    while _killed_at(killed + 1, url(engine), old, new):
+    while _killed_at(killed + 1, url_of(engine), old, new):
         killed += 1
         assert column(engine, PATHS) in ([str(old)], [str(new)])
         if column(engine, PATHS) == [str(new)]:  # killed behind its COMMIT: back, for the next moment
-            with LineageStore(url(engine)) as store:
+            with LineageStore(url_of(engine)) as store:
                 shutil.copytree(new, old)
                 store.move(new, old)
                 shutil.rmtree(old)

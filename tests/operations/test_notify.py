@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from helpers.engines import opened
 from helpers.following_daemon import daemon, write
 from helpers.ingesting import column
 from helpers.log_writer import Log
@@ -24,7 +25,6 @@ from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 from lineage_store.operations.notify import deliver
 from lineage_store.operations.notify.plan import plan_of
-from lineage_store.store.database.engine import open_engine
 
 SECRET = "T0P-s3cret"
 
@@ -161,14 +161,12 @@ def test_ingest_goes_on_while_a_webhook_never_answers_and_a_kill_loses_nothing(
     database_url: str, place: Path, webhook: Webhook
 ) -> None:
     webhook.answer = lambda _: None
-    engine = open_engine(database_url)
-    with told_by(webhook, database_url, place) as running:
+    with opened(database_url) as engine, told_by(webhook, database_url, place) as running:
         train(place, "first")
         wait_until(lambda: webhook.told()["finished", "./first"])
         train(place, "second")
         wait_until(lambda: len(column(engine, "SELECT state FROM train_job WHERE state = 'finished'")) == 2)
         running.kill()
-    engine.dispose()
     webhook.answer = lambda _: 200
     with told_by(webhook, database_url, place):
         wait_until(lambda: {("finished", "./first"), ("finished", "./second")} <= set(_taken(webhook)))

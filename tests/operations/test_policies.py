@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
+from helpers.engines import url_of
 from helpers.following_daemon import Daemon, daemon, write
 from helpers.ingesting import column, ingest, rows, size_of
 from helpers.log_writer import Log
@@ -62,7 +63,7 @@ def four(engine: Engine, base_dir: Path) -> Path:
 def carry_out(engine: Engine, base_dir: Path | None = None, **keep: Any) -> list[str]:
     """Which jobs went: those that were listed before, and no others."""
     settings = Settings(**{f"keep_{name}": value for name, value in keep.items()})
-    url = engine.url.render_as_string(hide_password=False)
+    url = url_of(engine)
     with LineageStore(url, settings=settings) as store:
         before = set(jobs(engine))
         listed = [job.train_id for job in store.expired_jobs(base_dir)]
@@ -116,9 +117,7 @@ def test_what_is_older_than_so_many_days_goes(engine: Engine, four: Path) -> Non
 def test_the_oldest_go_until_the_rest_fits(engine: Engine, four: Path, tmp_path: Path) -> None:
     train(tmp_path / "other", "e", BEGUN - 1)
     ingest(engine, tmp_path / "other")
-    with LineageStore(
-        engine.url.render_as_string(hide_password=False), settings=Settings(keep_store_bytes=1)
-    ) as store:
+    with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
         size = {job.train_id: job.store_bytes for job in store.expired_jobs()}
     assert len(size) == 5
     three = sum(size[f"./{name}"] for name in ("b", "c", "d"))
@@ -133,9 +132,7 @@ def test_of_another_base_dir_the_oldest_of_all_stay_until_it_is_its_turn(
     other = tmp_path / "other"
     train(other, "e", BEGUN - 1)
     ingest(engine, other)
-    with LineageStore(
-        engine.url.render_as_string(hide_password=False), settings=Settings(keep_store_bytes=1)
-    ) as store:
+    with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
         size = sum(job.store_bytes for job in store.expired_jobs())
     assert carry_out(engine, four, store_bytes=size - 1) == []
     assert carry_out(engine, other, store_bytes=size - 1) == ["e"]
@@ -152,9 +149,7 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
             log.histogram(step, "weights", [0.0, 1.0])
         log.write_summary(base_dir / f"job_{number}", timestamp=BEGUN + number)
     ingest(engine, base_dir)
-    with LineageStore(
-        engine.url.render_as_string(hide_password=False), settings=Settings(keep_store_bytes=1)
-    ) as store:
+    with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
         with writing(engine) as connection:
             connection.execute(update(train_job).values(state="stalled"))
         told = sum(job.store_bytes for job in store.expired_jobs())
@@ -163,7 +158,7 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
 
 
 def test_labelled_jobs_stay_and_take_their_room(engine: Engine, four: Path) -> None:
-    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.annotate(four, "./a", tag=3)
         store.annotate(four, "./b", remark="the one of the paper")
         store.annotate(four, "./c", tag=0, remark="")  # says nothing
@@ -193,7 +188,7 @@ def test_what_was_not_read_yet_neither_goes_nor_counts(engine: Engine, four: Pat
 def test_a_job_of_which_anything_changes_after_it_was_named_stays(engine: Engine, four: Path) -> None:
     settings, base_dir_id = Settings(keep_jobs=1), register(engine, four)
     named = list(named_by(engine, base_dir_id, required(settings)))
-    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.annotate(four, "./b", tag=1)
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         gone = take_out_of_sight(engine, lead, leaving, named)
@@ -244,7 +239,7 @@ def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_
     ingest(engine, four)
     assert jobs(engine) == ["./d"]
     train(four, "a", BEGUN + 10)
-    with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
+    with LineageStore(url_of(engine)) as store:
         store.restore_job(four, "./b")
         store.reingest(four, "./c")
     ingest(engine, four)
@@ -253,7 +248,7 @@ def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_
 
 
 def test_without_a_policy_nothing_can_be_carried_out(sqlite_engine: Engine) -> None:
-    url = sqlite_engine.url.render_as_string(hide_password=False)
+    url = url_of(sqlite_engine)
     keep = Settings(keep_labelled=False)
     with LineageStore(url, settings=keep) as store, pytest.raises(ConfigError) as refused:
         store.remove_expired_jobs()

@@ -22,6 +22,7 @@ from lineage_store import LineageStore
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.operations import store_copy, table_rows
 from lineage_store.operations.store_copy import copy_store
+from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.engine import open_engine, writing
 from lineage_store.store.schema import partitions, upgrade
 
@@ -183,7 +184,7 @@ def test_statistics_are_gathered_before_the_copy_is_a_store(
 
     target = new_url(target_kind)
     with monkeypatch.context() as killing:
-        killing.setattr(store_copy, "analyse", killed)
+        killing.setattr(planner_statistics, "gather", killed)
         with pytest.raises(InterruptedByHandError):
             copy_store(source, target)
     with pytest.raises(UnfinishedCopyError):

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Engine, event, update
 
 from helpers.contents import natural_contents
+from helpers.engines import url_of
 from helpers.following_daemon import daemon, write
 from helpers.ingesting import column, ingest, rows, size_of
 from helpers.kept_store import rows_of
@@ -81,9 +82,7 @@ def set_ended(engine: Engine) -> None:
 
 
 def opened(engine: Engine, **settings: Any) -> LineageStore:
-    return LineageStore(
-        engine.url.render_as_string(hide_password=False), settings=Settings(**KEEP | settings)
-    )
+    return LineageStore(url_of(engine), settings=Settings(**KEEP | settings))
 
 
 def scalars(engine: Engine, base_dir: Path) -> Scalars:
@@ -353,7 +352,7 @@ def test_a_base_dir_that_moved_keeps_its_buckets(engine: Engine, base_dir: Path,
 
 def test_copies_and_exports_have_it(engine: Engine, base_dir: Path, job: Path, tmp_path: Path) -> None:
     thin(engine)
-    url = engine.url.render_as_string(hide_password=False)
+    url = url_of(engine)
     copied = copy_store(url, f"sqlite:///{tmp_path}/copy.db")
     assert copied.rows["scalar_bucket"] == BUCKETS
     assert rows_of(f"sqlite:///{tmp_path}/copy.db") == rows_of(url)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from helpers.engines import url_of
 from helpers.log_writer import Log
 from lineage_store import LineageParamSummaryPathError, LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.findings import finding
-from lineage_store.operations import reasons
-from lineage_store.operations.reasons import Place
+from lineage_store.operations import why_checks
+from lineage_store.operations.why_checks import Place
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, writing
 from lineage_store.store.writes.problems import set_path_problems
@@ -105,7 +106,7 @@ def test_a_job_too_deep_that_the_store_knows_is_explained_when_it_is_gone(
 ) -> None:
     Log().train(network="LeNet5").write_lineage(base_dir / "team" / "one")
     Log().train(network="VGG").write_lineage(base_dir / "team" / "two").chmod(0o400)
-    with LineageStore(store.engine.url.render_as_string(), settings=Settings(recursive=True)) as everywhere:
+    with LineageStore(url_of(store.engine), settings=Settings(recursive=True)) as everywhere:
         everywhere.ingest(base_dir)
         assert everywhere.remove_jobs(CleanUp(condition={"network": {"eq": "VGG"}})).jobs == 1
         shutil.rmtree(base_dir / "team")
@@ -183,7 +184,7 @@ def test_jobs_below_it_are_told(store: LineageStore, base_dir: Path) -> None:
         assert "deeper than ingest looks" in text
         assert f"{job}" in text
         assert "recursive = true" in text
-    with LineageStore(store.engine.url.render_as_string(), settings=Settings(recursive=True)) as everywhere:
+    with LineageStore(url_of(store.engine), settings=Settings(recursive=True)) as everywhere:
         text = why(everywhere, base_dir / "team")[1]
         assert "directories below it do, such as one" in text
         assert "recursive" not in text
@@ -220,7 +221,7 @@ def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
     if is_root:
         os.seteuid(NOBODY)
     try:
-        (found,) = reasons.of_file(Place(path, base_dir, 1, ("run", NAME)))
+        (found,) = why_checks.of_file(Place(path, base_dir, 1, ("run", NAME)))
     finally:
         if is_root:
             os.seteuid(0)
@@ -259,9 +260,7 @@ def test_suspect_bytes(store: LineageStore, base_dir: Path) -> None:
 def test_the_problems_of_entries_that_are_not_in_the_store(store: LineageStore, base_dir: Path) -> None:
     loop = base_dir / "run" / f"{NAME}2"
     loop.symlink_to(loop)
-    with LineageStore(
-        store.engine.url.render_as_string(), settings=Settings(follow_symlinks=True)
-    ) as following:
+    with LineageStore(url_of(store.engine), settings=Settings(follow_symlinks=True)) as following:
         following.ingest(base_dir)
         for place in (loop, loop.parent):
             assert f"run/{NAME}2: Open problem" in why(following, place)[1]
@@ -274,9 +273,7 @@ def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
     loops = [place / f"{NAME}2" for place in (base_dir, base_dir / "run")]
     for loop in loops:
         loop.symlink_to(loop)
-    with LineageStore(
-        store.engine.url.render_as_string(), settings=Settings(follow_symlinks=True)
-    ) as following:
+    with LineageStore(url_of(store.engine), settings=Settings(follow_symlinks=True)) as following:
         following.ingest(base_dir)
         told = {problem.subject for problem in following.problems()}
     assert told == {str(path) for path in (*damaged, *loops)}
@@ -284,7 +281,7 @@ def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
 
 def test_problems_of_a_job_in_a_jobs_directory_are_its_own(store: LineageStore, base_dir: Path) -> None:
     Log().raw(bytes(100)).write_summary(base_dir / "run" / "inner")
-    with LineageStore(store.engine.url.render_as_string(), settings=Settings(recursive=True)) as deep:
+    with LineageStore(url_of(store.engine), settings=Settings(recursive=True)) as deep:
         deep.ingest(base_dir)
         assert "Open problem" in why(deep, base_dir / "run" / "inner")[1]
         assert "Open problem" not in why(deep, base_dir / "run")[1]

@@ -23,6 +23,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from helpers.databases import client_programs_directory
+from helpers.engines import opened
 from helpers.ingesting import column, ingest
 from helpers.kept_store import fill, rows_of
 from helpers.log_writer import Log
@@ -45,7 +46,6 @@ from proofs.proof import (
     Run,
     SkippedError,
     emptied,
-    opened,
 )
 
 _CLIENTS = ("pg_dump", "pg_restore")

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from helpers.engines import opened
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store import beneath
@@ -24,7 +25,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.scan import directory_cache
 from proofs import killed_upgrades, ledger
 from proofs.children import forked
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 MEBIBYTE = 1 << 20
 MOST_GROWTH_BYTES = 5 * MEBIBYTE

@@ -22,6 +22,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sqlalchemy import Engine, event
+
 from proofs.proof import SkippedError
 
 T = TypeVar("T")
@@ -155,3 +157,17 @@ def _run(work: Callable[[], object]) -> None:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def kill_at(number: int, *moments: str) -> None:
+    """Kill this process when its engines have come to these moments (SQLAlchemy's events) so many times."""
+    done = 0
+
+    def at(*_: Any) -> None:
+        nonlocal done
+        done += 1
+        if done == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for moment in moments:
+        event.listen(Engine, moment, at)

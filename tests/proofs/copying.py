@@ -18,6 +18,7 @@ from unittest import mock
 
 from sqlalchemy import Connection
 
+from helpers.engines import opened
 from helpers.kept_store import fill, rows_of
 from helpers.program import PROGRAM
 from lineage_store import LineageStore
@@ -29,7 +30,7 @@ from proofs import ledger
 from proofs.children import KILLED, at_once
 from proofs.fatal_calls import Aim, preloaded
 from proofs.programs import run_program
-from proofs.proof import KINDS, POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, emptied, opened
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, emptied
 
 PAIRS = [(source, target) for source in KINDS for target in KINDS]
 _MOST_CONTROLS = 20

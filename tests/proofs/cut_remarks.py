@@ -17,13 +17,14 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.store.database import engine as engines
 from proofs import disk
 from proofs.children import forked
-from proofs.proof import SQLITE, Run, opened
+from proofs.proof import SQLITE, Run
 
 _MOST_CONTROLS = 20
 _MOST_REMARKS = 200

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from helpers import oracle
 from helpers.base_dirs import GOLDEN
+from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from proofs import ledger
 from proofs.following import Followed, Taken, believing
-from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
 LONGEST_PIECE = 6_000
 LONG_PIECE, LONG_ONES = 100_000, 10

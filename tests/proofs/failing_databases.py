@@ -19,10 +19,11 @@ from pathlib import Path
 from sqlalchemy import text
 
 from helpers import databases
+from helpers.engines import opened
 from lineage_store.store.database.engine import parse_url, writing
 from lineage_store.store.schema.upgrade import upgrade
 from proofs.children import forked
-from proofs.proof import SkippedError, opened
+from proofs.proof import SkippedError
 
 _DISK_BYTES = 24 << 20
 _PATIENCE_S = 30.0

@@ -22,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from helpers.engines import opened
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
@@ -34,7 +35,7 @@ from lineage_store.store.leases import Lease
 from lineage_store.store.writes import bookmarks, jobs
 from proofs import ledger
 from proofs.children import Child, at_once, forked
-from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run
 
 LEASE_S = 2.0
 _HERE_WITHIN_S = 30.0
@@ -105,7 +106,7 @@ def _attack(run: Run, kind: str, daemons: int, stops: int) -> _Attacked:
 def _control(run: Run) -> _Attacked:
     """Who confirms nothing does not notice that another leads, and writes on."""
     with run.store(SQLITE) as url, opened(url) as engine, ExitStack() as lifetime:
-        attacked = _begin(run, "control", url, engine, 2, lifetime, _confirm_nothing)
+        attacked = _begin(run, "control", url, engine, 2, lifetime, confirm_nothing)
         stopped, _ = attacked.stop_leader(BETWEEN, run.chance("control"))
         wait_until(
             lambda: attacked.epoch() > 1, what="takeover"
@@ -266,7 +267,8 @@ def _note_and_obey(order: Path, renewing: threading.Lock) -> None:
     vars(jobs)["refresh_jobs"] = refresh_jobs_noted
 
 
-def _confirm_nothing() -> None:
+def confirm_nothing() -> None:
+    """Make whoever holds a lease write without confirming it, as the control does."""
     vars(leases)["confirm"] = lambda connection, _: database_time(connection)
 
 

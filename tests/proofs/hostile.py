@@ -29,6 +29,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SAWarning
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.cli import app, main, output, session, tables
@@ -39,7 +40,7 @@ from lineage_store.store.database import statements
 from proofs import ledger
 from proofs.children import at_once
 from proofs.hostile_texts import CANARY, MARK, as_file_name, as_proto_text, hostile_text
-from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
 _CONTROL_SIZE = 1_000
 _HARMLESS_CODES = frozenset({0, 1, 2, 3, 5})

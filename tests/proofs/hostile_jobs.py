@@ -10,15 +10,13 @@ import os
 import random
 import shutil
 import socket
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.log_writer import Log
 from lineage_store.eventlog.mindspore.wire import summary_pb2
-from lineage_store.eventlog.records.crc import length_checksum
-from lineage_store.eventlog.records.framing import OVERHEAD_BYTES, encode_frame
+from lineage_store.eventlog.records.framing import OVERHEAD_BYTES, encode_frame, encode_header
 
 CANARY = "c4n4ry"
 NAME = "events.out.events.summary.1700000000.0.host_MS"
@@ -161,13 +159,9 @@ def _repeated(part: bytes) -> bytes:
     return part * (_SOME_BYTES // len(part))
 
 
-def _header(payload_bytes: int) -> bytes:
-    return struct.pack("<QI", payload_bytes, length_checksum(payload_bytes))
-
-
 def _up_to_the_end() -> bytes:
     begins = range(0, _SOME_BYTES - 100, 12)
-    return b"".join(_header(_SOME_BYTES - begin - OVERHEAD_BYTES) for begin in begins) + bytes(100)
+    return b"".join(encode_header(_SOME_BYTES - begin - OVERHEAD_BYTES) for begin in begins) + bytes(100)
 
 
 def _noise(_place: Place, job: Path, chance: random.Random) -> None:
@@ -212,7 +206,7 @@ KINDS: Mapping[str, Callable[[Place, Path, random.Random], None]] = {
     "empty frames": _of_frames(lambda: _repeated(encode_frame(b""))),
     "every other damaged": _of_frames(lambda: _repeated(encode_frame(b"x")[:-1] + b"?" + _GOOD)),
     "claims up to the end": _of_frames(_up_to_the_end),
-    "claims beyond the end": _of_frames(lambda: _repeated(_header(2**25))),
+    "claims beyond the end": _of_frames(lambda: _repeated(encode_header(2**25))),
     "noise": _noise,
     "extreme": _extreme,
 }

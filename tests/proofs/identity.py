@@ -24,6 +24,7 @@ from unittest import mock
 from sqlalchemy import Engine
 
 from helpers import oracle
+from helpers.engines import opened
 from helpers.ingesting import ingest, rows
 from helpers.log_writer import FIRST_WALL_TIME, Log
 from lineage_store.config import Settings
@@ -32,7 +33,7 @@ from lineage_store.ingest.read import log_reader
 from lineage_store.ingest.scan.discovery import path_of
 from proofs import ledger
 from proofs.children import at_once
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 AT_ONCE = 50
 """So many histories share a base dir."""

@@ -24,6 +24,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, update
 from sqlalchemy.exc import DBAPIError
 
+from helpers.engines import opened
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
@@ -36,7 +37,7 @@ from lineage_store.store.writes import bookmarks
 from proofs import killed_calls, ledger
 from proofs.children import KILLED, at_once, forked
 from proofs.killed_ingest import SMALL_BATCHES, finish, ingest_as_one_of_many, replace_function
-from proofs.proof import KINDS, Control, Outcome, Proof, Run, SkippedError, opened
+from proofs.proof import KINDS, Control, Outcome, Proof, Run, SkippedError
 
 SLICES = (1, 13, 150, 400, 1500)
 RACES = 5

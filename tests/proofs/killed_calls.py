@@ -14,12 +14,13 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from helpers.engines import opened
 from helpers.log_writer import GrowingFile, Log
 from proofs import ledger
 from proofs.children import KILLED, at_once, forked
 from proofs.fatal_calls import kill_at, preloaded
 from proofs.killed_ingest import finish, ingest_as_one_of_many
-from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, opened
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run
 
 PARTS, EVENTS_IN_PART = 6, 300
 EVERY_CALL_FROM = {SQLITE: 1_000, POSTGRESQL: 6_000}

@@ -8,8 +8,6 @@ newer schema is refused, and no byte of the store changes. The control commits a
 from __future__ import annotations
 
 import hashlib
-import os
-import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +17,7 @@ from typing import Any
 import alembic.command  # noqa: F401 - so that children need not
 from sqlalchemy import Engine, event, text
 
+from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -27,8 +26,8 @@ from lineage_store.store.database.engine import sqlite_path
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, upgrade
 from proofs import ledger
-from proofs.children import KILLED, forked
-from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, emptied, opened
+from proofs.children import KILLED, forked, kill_at
+from proofs.proof import KINDS, POSTGRESQL, SQLITE, Run, emptied
 
 _SQLITE_SCHEMA = (
     "SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master",
@@ -109,16 +108,7 @@ def _kill_at_statements(
 
 def _upgrade_until(number: int, url: str, piecemeal: bool) -> None:
     """Upgrade, and be killed before the statement (or commit, or return) of this number."""
-    done = 0
-
-    def at(*_: Any) -> None:
-        nonlocal done
-        done += 1
-        if done == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    for moment in ("before_cursor_execute", "commit", "checkin"):
-        event.listen(Engine, moment, at)
+    kill_at(number, "before_cursor_execute", "commit", "checkin")
     if piecemeal:
         event.listen(Engine, "after_cursor_execute", _commit)
     upgrade(url)

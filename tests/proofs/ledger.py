@@ -20,13 +20,14 @@ from sqlalchemy import Connection, Engine, Row, text
 
 from helpers import oracle
 from helpers.base_dirs import GOLDEN, copy_base_dir
+from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.operations.verify import verifying
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.texts import from_stored, to_stored
-from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
 _FILES = (
     "SELECT log_file.*, train_id, path FROM log_file JOIN train_job ON train_job.id = job_id"

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
+from helpers.engines import opened
 from helpers.ingesting import column, ingest
 from helpers.kept_store import fill, rows_of
 from lineage_store.errors import ExitCode
@@ -21,7 +22,7 @@ from proofs import ledger
 from proofs.children import KILLED, at_once
 from proofs.fatal_calls import Aim, preloaded
 from proofs.programs import run_program
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 _MOST_CONTROLS = 200
 

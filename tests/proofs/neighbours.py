@@ -24,6 +24,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from helpers.program import PROGRAM
@@ -39,7 +40,7 @@ from lineage_store.store.schema.views import VIEWS
 from proofs.children import at_once
 from proofs.hostile_jobs import CANARY, KINDS, Place, make
 from proofs.proof import KINDS as STORES
-from proofs.proof import SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import SQLITE, Control, Outcome, Proof, Run
 
 LATEST_S = 3.0
 """What is promised for the 99th of a hundred samples."""

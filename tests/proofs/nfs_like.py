@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from helpers.engines import opened
 from helpers.ingesting import column
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
@@ -27,7 +28,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from proofs import ledger
 from proofs.children import at_once, forked, own_mounts
 from proofs.faulty_mount import Share
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 POLL_S = 0.2
 SEEN_WITHIN_S = POLL_S + 1.0

@@ -8,17 +8,16 @@ layout. The control does not note what is written while samples are copied.
 
 from __future__ import annotations
 
-import os
-import signal
 from contextlib import suppress
 from functools import partial
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
+from helpers.engines import opened
 from helpers.ingesting import column, ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
@@ -29,8 +28,8 @@ from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.database.engine import reading
 from lineage_store.store.schema import partitions
 from proofs import ledger
-from proofs.children import KILLED, forked
-from proofs.proof import POSTGRESQL, Control, Outcome, Proof, Run, opened
+from proofs.children import KILLED, forked, kill_at
+from proofs.proof import POSTGRESQL, Control, Outcome, Proof, Run
 
 BY_JOBS = 3
 JOBS = 8
@@ -102,16 +101,7 @@ def _lay_out_until(number: int, url: str, wanted: int | None, *, noting: bool = 
     partitioning.JOBS_AT_A_TIME, partitioning.FEW_CHANGES, partitioning.LOCK_WAIT_MS = 2, 20, 100
     if not noting:
         partitioning._EVENTS = ()
-    done = 0
-
-    def at(*_: Any) -> None:
-        nonlocal done
-        done += 1
-        if done == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    for moment in ("before_cursor_execute", "commit"):
-        event.listen(Engine, moment, at)
+    kill_at(number, "before_cursor_execute", "commit")
     with opened(url) as engine:
         lay_out(engine, wanted)
 

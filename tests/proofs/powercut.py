@@ -26,6 +26,7 @@ from typing import Any
 from sqlalchemy import Engine, text
 
 from helpers import oracle
+from helpers.engines import opened
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
@@ -38,7 +39,7 @@ from lineage_store.texts import from_stored
 from proofs import disk, ledger
 from proofs.children import at_once, forked, own_mounts
 from proofs.cut_remarks import cut_remarks
-from proofs.proof import SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import SQLITE, Control, Outcome, Proof, Run
 from proofs.servers import kill_server, own_server, url_of
 
 _BACK_WITHIN_S = 10.0

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import Engine
-
 from helpers import databases
-from lineage_store.store.database.engine import open_engine, sqlite_path
+from helpers.engines import opened
+from lineage_store.store.database.engine import sqlite_path
 from lineage_store.store.schema.upgrade import upgrade
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
@@ -86,16 +85,6 @@ class Run:
     def store(self, kind: str) -> AbstractContextManager[str]:
         """The URL of an empty, migrated store of a kind, for the length of a block."""
         return self.stores.fresh(kind)
-
-
-@contextmanager
-def opened(url: str) -> Iterator[Engine]:
-    """An engine for the length of a block."""
-    engine = open_engine(url)
-    try:
-        yield engine
-    finally:
-        engine.dispose()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, select, text
 
 from helpers.contents import natural_contents
+from helpers.engines import opened
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import Log
 from lineage_store.config import Settings
@@ -33,7 +34,7 @@ from lineage_store.store.writes import removal
 from proofs import ledger
 from proofs.children import KILLED, at_once
 from proofs.fatal_calls import Aim, preloaded
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 STEPS = 7
 JOBS = {"./gone_0", "./gone_1", "./kept_0", "./kept_1"}

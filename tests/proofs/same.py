@@ -25,6 +25,7 @@ from sqlalchemy import Engine
 
 from helpers import condition_oracle
 from helpers.conditions import FLOAT_FIELDS, INTEGER_FIELDS, JOBS, METRICS, TEXT_FIELDS, conditions
+from helpers.engines import opened
 from helpers.log_writer import Log
 from helpers.stored_jobs import add_base_dir, add_job
 from lineage_store import LineageStore
@@ -36,7 +37,7 @@ from lineage_store.query.search.page import filter_lineage
 from lineage_store.store.database.engine import open_engine, reading, writing
 from proofs import ledger
 from proofs.children import at_once
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 TAGS = ("a", "b", "c", "d")
 FLOATS_IN_EVENT = len(TAGS) + 1

@@ -22,6 +22,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from helpers.engines import opened
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
@@ -31,15 +32,14 @@ from lineage_store.ingest import commit
 from lineage_store.ingest.daemon import scheduler
 from lineage_store.ingest.daemon.crew import Wanted
 from lineage_store.ingest.lease import divide
-from lineage_store.store import leases
-from lineage_store.store.database.engine import database_time
 from lineage_store.store.database.locks import writer_of
 from lineage_store.store.leases import Lease
 from lineage_store.store.shards import Shards
 from lineage_store.store.writes import bookmarks
 from proofs import ledger
 from proofs.children import Child, at_once, forked
-from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run, opened
+from proofs.fence import confirm_nothing
+from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
 
 DAEMONS = SHARDS = 4
 NUMBERS = (SHARDS, SHARDS, 1, 7)
@@ -114,7 +114,7 @@ def _control(run: Run) -> _Attacked:
     """Who confirms nothing does not notice that another leads, and writes on."""
     chance = run.chance("control")
     with run.store(SQLITE) as url, opened(url) as engine, ExitStack() as lifetime:
-        attacked = _begin(run, "control", url, engine, lifetime, _confirm_nothing)
+        attacked = _begin(run, "control", url, engine, lifetime, confirm_nothing)
         end, stale = time.monotonic() + 60, 0
         while not stale and time.monotonic() < end:  # no lease is renewed here
             attacked.grow(chance)
@@ -308,10 +308,6 @@ def _note() -> None:
 
     vars(commit)["write_batch"] = write_batch_noted
     vars(bookmarks)["move_bookmarks"] = move_bookmarks_noted
-
-
-def _confirm_nothing() -> None:
-    vars(leases)["confirm"] = lambda connection, _: database_time(connection)
 
 
 PROOF = Proof(

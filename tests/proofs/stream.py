@@ -24,6 +24,7 @@ from typing import Any, TextIO
 import httpx
 import numpy as np
 
+from helpers.engines import opened
 from helpers.event_stream import event_stream
 from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
@@ -35,7 +36,7 @@ from lineage_store.server.own.names import key_of
 from lineage_store.server.watcher import Watcher
 from proofs.children import KILLED, at_once, forked
 from proofs.killed_ingest import finish, ingest_as_one_of_many
-from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
 JOBS, LATE, REMARKED, DRAWN = 4, "./late", "job_0", "job_1"
 STEPS = 2_000

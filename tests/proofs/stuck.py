@@ -25,6 +25,7 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
+from helpers.engines import opened
 from helpers.ingesting import column
 from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
@@ -36,7 +37,7 @@ from lineage_store.ingest.daemon import scheduler
 from proofs import failing_databases, ledger
 from proofs.children import Child, at_once, forked, own_mounts, shared_library
 from proofs.faulty_mount import Share
-from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, SkippedError, opened
+from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run, SkippedError
 
 RESUMES_WITHIN_S = 60.0
 """15 s are promised, on a machine that has time."""

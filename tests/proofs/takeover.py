@@ -24,6 +24,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from helpers.databases import SERVER_VARIABLE
+from helpers.engines import opened
 from helpers.ingesting import column, rows
 from helpers.log_writer import GrowingFile, Log
 from helpers.standby import cut_off, execute, hot_standby, paused, promote, wait_until_caught_up
@@ -37,7 +38,7 @@ from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.database.conflicts import CONFLICT
 from proofs import ledger
 from proofs.children import Child, at_once, forked
-from proofs.proof import Control, Outcome, Proof, Run, SkippedError, opened
+from proofs.proof import Control, Outcome, Proof, Run, SkippedError
 from proofs.servers import kill_server, own_server, url_of
 
 T = TypeVar("T")

@@ -21,13 +21,14 @@ from functools import partial
 from itertools import accumulate, product
 from pathlib import Path
 
+from helpers.engines import opened
 from helpers.ingesting import ingest, rows
 from helpers.log_writer import FIRST_WALL_TIME, Log
 from lineage_store.config import Settings
 from proofs import ledger
 from proofs.children import forked
 from proofs.following import Followed, Taken, believing
-from proofs.proof import KINDS, Control, Outcome, Proof, Run, opened
+from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
 FRAMES = 200
 NAME = "events.out.events.summary.1700000000.0.host_{}"

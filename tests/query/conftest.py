@@ -7,13 +7,12 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection
 
-from lineage_store.store.database.engine import open_engine, writing
+from helpers.engines import opened
+from lineage_store.store.database.engine import writing
 
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
     """A transaction that sees what the test puts in."""
-    engine = open_engine(database_url)
-    with writing(engine) as connection:
+    with opened(database_url) as engine, writing(engine) as connection:
         yield connection
-    engine.dispose()

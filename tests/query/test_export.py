@@ -19,6 +19,7 @@ import pytest
 from sqlalchemy import text
 
 from helpers.databases import copied, plain_role
+from helpers.engines import url_of
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.api.reports import ExportProgress
@@ -86,7 +87,7 @@ def asked(store: LineageStore) -> Iterator[LineageStore]:
     if store.engine.dialect.name == "sqlite":
         yield store
         return
-    url = store.engine.url.render_as_string(hide_password=False)
+    url = url_of(store.engine)
     with plain_role(url) as role, LineageStore(role) as asked:
         yield asked
 

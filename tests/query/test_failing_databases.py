@@ -7,6 +7,7 @@ from sqlalchemy import Engine, text
 
 from helpers import faults
 from helpers.databases import end_all_sessions
+from helpers.engines import url_of
 from lineage_store import LineageStore
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.query.search.condition import parse
@@ -18,7 +19,7 @@ from lineage_store.store.database.engine import open_engine, reading, writing
 def _ask(engine: Engine, *, ended: bool = False) -> int:
     with reading(engine) as connection:
         if ended:
-            end_all_sessions(engine.url.render_as_string(hide_password=False))
+            end_all_sessions(url_of(engine))
         count: int = filter_lineage(connection, parse({"limit": 1}), None)["count"]
         return count
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text, update
 
+from helpers.engines import url_of
 from helpers.ingesting import column
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
@@ -46,7 +47,7 @@ def _holds_nothing_open(engine: Engine) -> bool:
     """Whether nobody is in a transaction: a server would end it, SQLite's log would grow."""
     with writing(engine) as connection:
         connection.execute(text("UPDATE train_job SET log_bytes = log_bytes + 1"))
-    other = open_engine(engine.url.render_as_string(hide_password=False))
+    other = open_engine(url_of(engine))
     if engine.dialect.name == "sqlite":
         (open_ones,) = column(other, "PRAGMA wal_checkpoint(TRUNCATE)")  # whether a reader was in the way
     else:
@@ -57,7 +58,7 @@ def _holds_nothing_open(engine: Engine) -> bool:
 
 
 def test_no_transaction_is_open_while_the_caller_works(engine: Engine) -> None:
-    url = engine.url.render_as_string(hide_password=False)
+    url = url_of(engine)
     with LineageStore(url) as store:
         shown = [(item["summary_dir"], _holds_nothing_open(engine)) for item in store.iter_lineage()]
     assert shown == [(f"./{number}", True) for number in reversed(range(JOBS))]

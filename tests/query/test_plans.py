@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, Engine, Select, insert, literal, select, text
 
 from helpers import databases
+from helpers.engines import opened
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
 from lineage_store.query.search.chooser import Plan, choose
@@ -19,7 +20,7 @@ from lineage_store.query.search.condition import parse
 from lineage_store.query.search.explain import plan_of
 from lineage_store.query.search.page import filter_lineage
 from lineage_store.query.search.tree import SearchCondition
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.types import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
 
@@ -33,27 +34,22 @@ WORST = {**BEST, "sorted_type": "ascending"}
 def stored(module_database_url: str) -> Iterator[Engine]:
     """Jobs for tests that only read."""
     _fill(module_database_url)
-    engine = open_engine(module_database_url)
-    yield engine
-    engine.dispose()
+    with opened(module_database_url) as engine:
+        yield engine
 
 
 @pytest.fixture
 def engine(stored: Engine, module_database_url: str, tmp_path: Path) -> Iterator[Engine]:
     """The same for a test that writes."""
     stored.dispose()
-    with databases.copied(module_database_url, tmp_path, _fill) as url:
-        engine = open_engine(url)
+    with databases.copied(module_database_url, tmp_path, _fill) as url, opened(url) as engine:
         yield engine
-        engine.dispose()
 
 
 def _fill(url: str) -> None:
-    engine = open_engine(url)
-    with writing(engine) as connection:
+    with opened(url) as engine, writing(engine) as connection:
         _add_jobs(connection, add_base_dir(connection))
         connection.execute(text("ANALYZE"))
-    engine.dispose()
 
 
 def _add_jobs(connection: Connection, base_dir_id: int) -> None:

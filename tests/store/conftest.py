@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from helpers.empty_store import engine, postgres_engine, sqlite_engine
-from lineage_store.store.database.engine import open_engine
+from helpers.engines import opened
 
 __all__ = ["empty_engine", "engine", "postgres_engine", "sqlite_engine"]
 
@@ -16,6 +16,5 @@ __all__ = ["empty_engine", "engine", "postgres_engine", "sqlite_engine"]
 @pytest.fixture
 def empty_engine(empty_database_url: str) -> Iterator[Engine]:
     """On a database without any table."""
-    engine = open_engine(empty_database_url)
-    yield engine
-    engine.dispose()
+    with opened(empty_database_url) as engine:
+        yield engine

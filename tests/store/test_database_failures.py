@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from helpers.databases import end_all_sessions
+from helpers.engines import opened
 from lineage_store import LineageStore
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, LineageParamTypeError
 from lineage_store.findings import cause_in
@@ -37,10 +38,8 @@ sys.stdin.read()
 @pytest.fixture
 def path(sqlite_url: str) -> Path:
     """A SQLite store in WAL mode, as every use leaves it."""
-    engine = open_engine(sqlite_url)
-    with writing(engine):
+    with opened(sqlite_url) as engine, writing(engine):
         pass
-    engine.dispose()
     return Path(sqlite_url.removeprefix("sqlite:///"))
 
 
@@ -138,10 +137,11 @@ def test_who_stood_still_in_a_transaction_is_told_and_may_try_again(postgres_eng
 
 
 def test_a_server_that_is_not_there_is_down() -> None:
-    engine = open_engine("postgresql://me@127.0.0.1:1/db")
-    with pytest.raises(DatabaseUnavailableError) as refused:
+    with (
+        opened("postgresql://me@127.0.0.1:1/db") as engine,
+        pytest.raises(DatabaseUnavailableError) as refused,
+    ):
         write(engine)
-    engine.dispose()
     assert refused.value.cause == "down"
 
 

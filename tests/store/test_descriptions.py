@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from helpers.base_dirs import ROOT
-from lineage_store.store.database.engine import open_engine, reading
+from helpers.engines import opened
+from lineage_store.store.database.engine import reading
 from lineage_store.store.schema.descriptions import relations
 
 _COMMENTS = """
@@ -38,14 +39,12 @@ def test_database_describes_every_relation_and_column(engine: Engine) -> None:
 
 
 def test_schema_doc_gives_units(sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    with reading(engine) as connection:
+    with opened(sqlite_url) as engine, reading(engine) as connection:
         rows = connection.execute(
             text(
                 "SELECT column_name, unit FROM schema_doc WHERE table_name = 'v_series' AND unit IS NOT NULL"
             )
         ).all()
-    engine.dispose()
     instants = [(name, "UTC") for name in ("last_at", "earliest_at", "latest_at")]
     assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), *instants]
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from helpers.engines import opened
 from helpers.following_daemon import following_here
-from helpers.log_writer import Log
+from helpers.log_writer import write_small_job
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
@@ -38,9 +39,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     """Of two connections at most."""
-    engine = open_engine(database_url, pool_size=2)
-    yield engine
-    engine.dispose()
+    with opened(database_url, pool_size=2) as engine:
+        yield engine
 
 
 @pytest.mark.usefixtures("impatient")
@@ -82,20 +82,16 @@ def test_a_statement_that_takes_too_long_is_ended_and_the_error_names_the_settin
 
 
 def test_the_time_is_each_statements_own(database_url: str) -> None:
-    engine = open_engine(database_url, statement_timeout_s=1.0)
-    with reading(engine) as connection:
+    with opened(database_url, statement_timeout_s=1.0) as engine, reading(engine) as connection:
         for _ in range(3):
             time.sleep(0.4)
             assert run(connection, NEVER_ENDING.replace("1000000000", "50000")) == 50_000
-    engine.dispose()
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.0, "0"), (900.0, "15min"), (1e9, "2147483647ms")])
 def test_the_server_is_told_the_time_of_a_statement(postgres_url: str, seconds: float, shown: str) -> None:
-    engine = open_engine(postgres_url, statement_timeout_s=seconds)
-    with reading(engine) as connection:
+    with opened(postgres_url, statement_timeout_s=seconds) as engine, reading(engine) as connection:
         assert run(connection, "SHOW statement_timeout") == shown
-    engine.dispose()
 
 
 def test_a_signal_ends_a_statement_of_sqlite_as_a_signal(sqlite_engine: Engine) -> None:
@@ -117,8 +113,7 @@ def base_dirs(tmp_path: Path) -> list[Path]:
     """Five base dirs of one job each."""
     paths = [tmp_path / f"base_{number}" for number in range(5)]
     for path in paths:
-        Log().train(network="A").write_lineage(path / "a")
-        Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+        write_small_job(path / "a")
     return paths
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import Engine, make_url, text
 
 from helpers.contents import natural_contents
 from helpers.databases import plain_role
 from helpers.empty_store import base_dir, sqlite_engine
+from helpers.engines import opened, url_of
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore
@@ -27,7 +26,7 @@ from lineage_store.operations.remove import CleanUp
 from lineage_store.store.admin import partitioning
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import Roles, grant
-from lineage_store.store.database.engine import open_engine, reading
+from lineage_store.store.database.engine import reading
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.upgrade import upgrade
 
@@ -56,9 +55,8 @@ _CATALOGUE = (
 def engine(empty_postgres_url: str) -> Iterator[Engine]:
     """An empty store on PostgreSQL, without partitions."""
     upgrade(empty_postgres_url)
-    opened = open_engine(empty_postgres_url)
-    yield opened
-    opened.dispose()
+    with opened(empty_postgres_url) as engine:
+        yield engine
 
 
 def write(base_dir: Path, *numbers: int, steps: int = 2, timestamp: int = OLD) -> None:
@@ -146,7 +144,7 @@ def test_gc_drops_a_partition_whose_jobs_are_all_gone(engine: Engine, base_dir: 
     lay_out(engine, BY_JOBS)
     write(base_dir, *range(8))
     ingest(engine, base_dir)
-    with LineageStore(_url(engine)) as store:
+    with LineageStore(url_of(engine)) as store:
         assert store.remove_jobs(CleanUp(older_than_s=0), base_dir).jobs == 8
     assert parts(engine) == ["6", "9"], "the newest job's, and the one ahead, stay"
     write(base_dir, 20)
@@ -220,7 +218,9 @@ def test_what_is_written_while_samples_are_copied_is_not_lost(
         write(base_dir, 1, steps=5, timestamp=OLD + len(part))  # and one that goes on
         ingest(engine, base_dir)
         found = [
-            finding for finding in examine(_url(engine), Settings(), []) if finding.severity is Severity.NOTE
+            finding
+            for finding in examine(url_of(engine), Settings(), [])
+            if finding.severity is Severity.NOTE
         ]
         assert [finding.kind for finding in found if finding.subject == THE_STORE] == ["unfinished_layout"]
     forget(engine, tmp_path / "forgotten", Settings())
@@ -229,7 +229,7 @@ def test_what_is_written_while_samples_are_copied_is_not_lost(
     assert natural_contents(engine) == before
     assert bool(layout(engine)) is (by_jobs is not None)
     assert not [
-        finding for finding in examine(_url(engine), Settings(), []) if finding.severity is Severity.NOTE
+        finding for finding in examine(url_of(engine), Settings(), []) if finding.severity is Severity.NOTE
     ]
 
 
@@ -333,7 +333,7 @@ def test_sqlite_has_no_partitions(sqlite_engine: Engine) -> None:
 def test_the_ingest_role_makes_and_drops_partitions_and_owns_nothing(
     engine: Engine, tmp_path: Path, granted_first: bool
 ) -> None:
-    url = _url(engine)
+    url = url_of(engine)
     with plain_role(url) as owner, plain_role(url) as ingester, plain_role(url) as reader:
         names = [str(make_url(each).username) for each in (owner, ingester, reader)]
         if granted_first:
@@ -352,17 +352,3 @@ def test_the_ingest_role_makes_and_drops_partitions_and_owns_nothing(
             assert column(as_reader, "SELECT count(*) FROM v_scalar") == [12]
         with opened(owner) as as_owner:
             lay_out(as_owner, None)
-
-
-@contextmanager
-def opened(url: str) -> Iterator[Engine]:
-    """An engine as another role."""
-    engine = open_engine(url)
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
-def _url(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=False)

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 
 from benchmarks.many_rows import add_jobs
+from helpers.engines import opened
 from helpers.stored_jobs import add_base_dir
 from lineage_store.query.change_cursor import Place
 from lineage_store.query.changes import read_changes
@@ -57,10 +58,8 @@ def test_changes_are_found_by_revision(sqlite_url: str) -> None:
         begun = {"/base": Place(0, 5, "./a")}
         read_changes(connection, begun, until={"/base": Place(0, 9, "")}, limit=10)
 
-    engine = open_engine(sqlite_url)
-    with writing(engine) as connection:
+    with opened(sqlite_url) as engine, writing(engine) as connection:
         registry.ensure_base_dir(connection, "/base", datetime.fromtimestamp(0, UTC))
-    engine.dispose()
     steps = plan(sqlite_url, ask)
     assert any(
         "ix_train_job_revision (base_dir_id=? AND revision>? AND revision<?)" in step for step in steps
@@ -91,9 +90,7 @@ def test_the_end_of_a_pass_looks_at_unfinished_files_and_open_problems_alone(eng
 
 
 def test_used_numbers_are_found_by_indexes(sqlite_url: str) -> None:
-    engine = open_engine(sqlite_url)
-    with writing(engine) as connection:
+    with opened(sqlite_url) as engine, writing(engine) as connection:
         add_base_dir(connection)
-    engine.dispose()
     steps = plan(sqlite_url, lambda connection: read_findings(connection, None, 60.0))
     assert any("series USING COVERING INDEX ix_series_half_used" in step for step in steps), steps

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from helpers.databases import plain_role
-from helpers.log_writer import Log
+from helpers.engines import url_of
+from helpers.log_writer import Log, write_small_job
 from helpers.users import another_user, needs_root, open_elsewhere
 from lineage_store import LineageStore, filter_summary_lineage
 from lineage_store.api.reports import CleanUp
@@ -30,8 +31,7 @@ from lineage_store.store.database import default_location
 @pytest.fixture
 def base_dir(tmp_path: Path) -> Path:
     path = tmp_path / "base"
-    Log().train(network="A").write_lineage(path / "a")
-    Log().scalar(1, "loss", 0.5).write_summary(path / "a")
+    write_small_job(path / "a")
     return path
 
 
@@ -72,7 +72,7 @@ def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None
 
 
 def test_sql_is_answered(store: LineageStore, base_dir: Path) -> None:
-    url = store.engine.url.render_as_string(hide_password=False)
+    url = url_of(store.engine)
     with ExitStack() as lifetime:
         asker = url if url.startswith("sqlite") else lifetime.enter_context(plain_role(url))
         opened = lifetime.enter_context(LineageStore(asker, settings=Settings(), read_only=True))

@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
 from helpers.databases import login, needs_databases, plain
+from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -139,10 +140,8 @@ def test_who_only_reads_has_limits(granted: str, role: str) -> None:
 
 
 def test_our_own_sessions_keep_an_analysts_limit(granted: str) -> None:
-    engine = open_engine(as_role(granted, "analyst"))
-    with engine.connect() as connection:
+    with opened(as_role(granted, "analyst")) as engine, engine.connect() as connection:
         assert connection.exec_driver_sql("SHOW statement_timeout").scalar() == "1min"
-    engine.dispose()
 
 
 def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path) -> None:
@@ -228,10 +227,8 @@ def test_a_plain_owner_grants_and_one_statement_is_left_to_a_superuser(granted: 
 
 
 def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:
-    engine = open_engine(as_role(granted, "owner"))
-    with engine.begin() as connection:
+    with opened(as_role(granted, "owner")) as engine, engine.begin() as connection:
         connection.exec_driver_sql(f"COMMENT ON TABLE {upgrade.VERSION_TABLE} IS '0'")
-    engine.dispose()
     upgrade.upgrade(as_role(granted, "owner"))
     assert outcome(granted, "analyst", "SELECT * FROM v_job") == "allowed"
 
@@ -239,10 +236,8 @@ def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:
 @pytest.mark.parametrize("reads", ["readers", "analysts"])
 def test_the_owner_of_the_tables_is_not_made_one_who_only_reads(granted: str, reads: str) -> None:
     """Nobody could write any more: PostgreSQL checks keys as the owner."""
-    engine = open_engine(granted)
-    with pytest.raises(LineageStoreError, match="owns the tables"):
+    with opened(granted) as engine, pytest.raises(LineageStoreError, match="owns the tables"):
         grant(engine, Roles(**{reads: (NAMES["owner"],)}))  # type: ignore[arg-type]
-    engine.dispose()
 
 
 def test_sqlite_has_no_roles(sqlite_url: str) -> None:

@@ -4,4 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import pytest
+
 collect_ignore_glob = [] if find_spec("mindspore") else ["test_*.py"]
+
+
+@pytest.fixture
+def pynative() -> None:
+    """MindSpore runs on the CPU, one operator at a time."""
+    import mindspore
+
+    mindspore.set_device("CPU")
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)

@@ -19,13 +19,7 @@ from lineage_store.collect import SummaryCollector
 from lineage_store.errors import LogDirectoryError
 from with_mindspore.trainings import CLASSES, NO_LANDSCAPE, Net, batches_of, model_of, momentum
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(autouse=True)
-def _pynative() -> None:
-    mindspore.set_device("CPU")
-    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300), pytest.mark.usefixtures("pynative")]
 
 
 def collector(directory: Path, **options: Any) -> SummaryCollector:

@@ -25,15 +25,9 @@ from lineage_store.errors import (
 )
 from with_mindspore.trainings import Net, batches_of, model_of, momentum
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300), pytest.mark.usefixtures("pynative")]
 
 USER_INFO: dict[str, str | int | float] = {"owner": "vision", "trial": 7, "dropout": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def _pynative() -> None:
-    mindspore.set_device("CPU")
-    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
 
 
 def lineage(directory: Path, what: str) -> list[Any]:

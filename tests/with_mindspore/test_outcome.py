@@ -14,13 +14,7 @@ from helpers.log_contents import told
 from lineage_store.collect import SummaryCollector, TrainLineage
 from with_mindspore.trainings import NO_LANDSCAPE, Net, batches_of, model_of
 
-pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(autouse=True)
-def _pynative() -> None:
-    mindspore.set_device("CPU")
-    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+pytestmark = [pytest.mark.mindspore, pytest.mark.timeout(300), pytest.mark.usefixtures("pynative")]
 
 
 class Raising(Callback):

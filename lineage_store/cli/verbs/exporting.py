@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lineage_store.api.exports import EXPORT_FORMATS
 from lineage_store.cli.option_values import PATH, one_of
 from lineage_store.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import ExportProgress
 
-FORMATS = ("parquet", "arrow", "csv", "jsonl", "openlineage")
 _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
 
 
@@ -24,11 +24,11 @@ _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
 @click.option(
     "--format",
     "format_",
-    default=FORMATS[0],
+    default=EXPORT_FORMATS[0],
     show_default=True,
     metavar="FORMAT",
-    callback=one_of(FORMATS),
-    help=f"One of {', '.join(FORMATS)}.",
+    callback=one_of(EXPORT_FORMATS),
+    help=f"One of {', '.join(EXPORT_FORMATS)}.",
 )
 @click.option(
     "--since",

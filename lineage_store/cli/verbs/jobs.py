@@ -21,6 +21,8 @@ from lineage_store.cli.output import (
     write_rows,
 )
 from lineage_store.cli.session import Session, pass_session
+from lineage_store.extreme_numbers import NUMBER_BY_KIND
+from lineage_store.fields import LARGEST_LABEL
 from lineage_store.states import JobState, Outcome
 
 if TYPE_CHECKING:
@@ -139,7 +141,11 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
 
 @click.command("annotate")
 @click.argument("job", type=PATH)
-@click.option("--label", type=click.IntRange(0, 10), help="A number from 0 to 10 (MindInsight's tag).")
+@click.option(
+    "--label",
+    type=click.IntRange(0, LARGEST_LABEL),
+    help=f"A number from 0 to {LARGEST_LABEL} (MindInsight's tag).",
+)
 @click.option("--remark", help="Text of up to 128 characters; an empty one takes the remark away.")
 @base_dir_option
 @pass_session
@@ -180,6 +186,6 @@ def _value(row: Mapping[str, Any]) -> object:
         return bool(row["value"])
     if row["kind"] == "int" and row["value"] is not None:
         return int(row["value"])
-    if row["kind"] == "nan":
-        return float("nan")
+    if row["kind"] in NUMBER_BY_KIND:
+        return NUMBER_BY_KIND[row["kind"]]
     return row["text"] if row["value"] is None else row["value"]

@@ -27,7 +27,6 @@ ALL_COLUMNS = (
 NAME_PREFIXES = (*PREFIXES.values(), *SUMMARY_PREFIXES)
 COLUMNS = tuple(field.name for field in PRINTED)
 _OF_JOBS = tuple(field.name for field in OF_JOBS if field.table == "train_job")
-_EVERY_JOB = 2**31 - 1
 
 
 @click.command("filter")
@@ -180,7 +179,7 @@ def _beside_lineage(
             listed if condition is None else condition,
             asked,
             base_dir=find_base_dir(base_dir),
-            most=_EVERY_JOB,
+            most=None,
         )
         for (place, train_id), values in found.by_job().items():
             known[place, train_id] = known[None, train_id] = {"base_dir": place, **values}

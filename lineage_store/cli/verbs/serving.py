@@ -10,13 +10,18 @@ import click
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.ingesting import recursive_option
+from lineage_store.config import Settings
 from lineage_store.setting_sources import LoadedSettings
+
+_DEFAULTS = Settings()
 
 
 @click.command("serve")
 @click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
-@click.option("--host", metavar="ADDRESS", help="Listen at this address.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="Listen at this port; 0: any that is free.  [default: 8080]")
+@click.option("--host", metavar="ADDRESS", help=f"Listen at this address.  [default: {_DEFAULTS.serve_host}]")
+@click.option(
+    "--port", type=int, help=f"Listen at this port; 0: any that is free.  [default: {_DEFAULTS.serve_port}]"
+)
 @click.option("--url-path-prefix", metavar="PATH", help="What all paths begin with, behind a proxy.")
 @click.option("--token-file", metavar="FILE", help="Ask for the token in it; needed where others may ask.")
 @click.option(

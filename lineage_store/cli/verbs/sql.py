@@ -8,6 +8,7 @@ from itertools import islice
 
 import click
 
+from lineage_store.api.operations import SQL_TIMEOUT_S
 from lineage_store.cli.output import Style, asked_columns, listing_options, write_rows
 from lineage_store.cli.session import Session, pass_session
 
@@ -19,7 +20,7 @@ MOST_ROWS = 1000
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, 86_400),
-    default=60.0,
+    default=SQL_TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
     help="End a statement that has no row after so long.",

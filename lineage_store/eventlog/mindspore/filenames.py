@@ -55,13 +55,18 @@ def parse(name: str) -> LogFileName | None:
     suffix = _KNOWN_SUFFIX.search(after)
     return LogFileName(
         name=name,
-        kind="lineage" if name.endswith(LINEAGE_SUFFIX) else "summary",
+        kind=kind_of(name),
         timestamp=int(match["timestamp"]),
         device=int(device["device"]) if device else None,
         host=after[device.end() if device else 0 : suffix.start() if suffix else None].removeprefix("."),
         prefix=before.removesuffix("out.events.").removesuffix("."),
         suffix=suffix[0] if suffix else "",
     )
+
+
+def kind_of(name: str) -> FileKind:
+    """Return what a log file of this name holds."""
+    return "lineage" if name.endswith(LINEAGE_SUFFIX) else "summary"
 
 
 def ignored_reason(name: str) -> str | None:

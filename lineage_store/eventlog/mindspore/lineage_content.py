@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 from lineage_store.eventlog.mindspore.messages import text
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 from lineage_store.eventlog.values import EventDecodeError
+from lineage_store.extreme_numbers import spelled
 
 Content = dict[str, Any]
 
@@ -69,9 +70,7 @@ def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
 
 def json_number(value: float) -> float | str:
     """Return a finite number unchanged; NaN and infinities as their names in protobuf's JSON mapping."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return spelled(value) or value
 
 
 def shortest_decimal(value: float) -> float:

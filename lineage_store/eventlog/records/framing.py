@@ -35,7 +35,7 @@ OVERHEAD_BYTES = 16
 """Bytes of a frame beside its payload: header and payload checksum."""
 DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
 
-_HEADER = struct.Struct("<QI")
+HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _ZERO_HEADER = bytes(HEADER_BYTES)
 _SEARCH_WINDOW_BYTES = 1024 * 1024
@@ -96,9 +96,14 @@ class Suspect:
     """File position behind the bad frame, if its header is valid, that is, for BAD_PAYLOAD_CHECKSUM; else None."""
 
 
+def encode_header(payload_bytes: int) -> bytes:
+    """Return the header of a frame: its payload's length, and the checksum of that."""
+    return HEADER.pack(payload_bytes, length_checksum(payload_bytes))
+
+
 def encode_frame(payload: bytes) -> bytes:
     """Return the frame that MindSpore writes for `payload`."""
-    header = _HEADER.pack(len(payload), length_checksum(len(payload)))
+    header = encode_header(len(payload))
     return header + payload + _CHECKSUM.pack(masked_crc32c(payload))
 
 
@@ -121,7 +126,7 @@ class FrameReader:
         available = len(view) - start
         if available < HEADER_BYTES:
             return NeedData(position, OVERHEAD_BYTES)
-        payload_length, header_checksum = _HEADER.unpack_from(view, start)
+        payload_length, header_checksum = HEADER.unpack_from(view, start)
         if length_checksum(payload_length) != header_checksum:
             hole = view[start : start + HEADER_BYTES] == _ZERO_HEADER
             return Suspect(position, SuspectReason.ZERO_HEADER if hole else SuspectReason.BAD_LENGTH_CHECKSUM)

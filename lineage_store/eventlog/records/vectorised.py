@@ -9,7 +9,6 @@ differing byte changes the CRC in a known way.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,12 +21,11 @@ from numpy.typing import NDArray
 
 from lineage_store.eventlog.records import crc
 from lineage_store.eventlog.records.crc import crcs_of_slices, length_checksum
-from lineage_store.eventlog.records.framing import HEADER_BYTES, OVERHEAD_BYTES
+from lineage_store.eventlog.records.framing import HEADER, HEADER_BYTES, OVERHEAD_BYTES
 
 Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-_HEADER = struct.Struct("<QI")
 MASK = np.uint32(crc.MASK)
 LONGEST_IN_GROUP = 512
 """Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
@@ -220,7 +218,7 @@ def _complete_frames(
 
 def _length(header: bytes, max_frame_bytes: int) -> int:
     """Return the length of the whole frame; 0 if the header is invalid or the frame longer than allowed."""
-    payload_bytes, checksum = _HEADER.unpack(header)
+    payload_bytes, checksum = HEADER.unpack(header)
     length: int = payload_bytes + OVERHEAD_BYTES
     return length if length <= max_frame_bytes and length_checksum(payload_bytes) == checksum else 0
 

@@ -18,8 +18,9 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from lineage_store.extreme_numbers import float_kind
 from lineage_store.fields import END_RECORD, LISTED, OUTCOME, TRAINED
-from lineage_store.ingest.decode.named_values import float_kind, named_values, parse_metric
+from lineage_store.ingest.decode.named_values import named_values, parse_metric
 from lineage_store.store.records import (
     DatasetGraph,
     FileLineage,

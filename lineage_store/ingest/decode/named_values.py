@@ -8,11 +8,11 @@ differ in kind), except for integers beyond the range of floats, which are text,
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from lineage_store.errors import LineageStoreError
+from lineage_store.extreme_numbers import float_kind
 from lineage_store.store.records import Valued
 from lineage_store.texts import canonical_json, key, to_stored
 
@@ -60,13 +60,6 @@ def named_values(values: Mapping[str, Any]) -> tuple[Valued, ...]:
         for position, (name, value) in enumerate(values.items())
     ]
     return tuple({key(row.name): row for row in rows}.values())
-
-
-def float_kind(value: float) -> str:
-    """Return `finite`, `nan`, `+inf` or `-inf`."""
-    if math.isnan(value):
-        return "nan"
-    return "finite" if math.isfinite(value) else "+inf" if value > 0 else "-inf"
 
 
 def _comparable(value: Any) -> tuple[str, float | None, str | None]:

@@ -19,10 +19,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 from sqlalchemy import Boolean, Connection, Integer, Select, column, func, select, table
 
+from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import TRAINED, LineageField
-from lineage_store.query.search.literals import WORD_BY_KIND
 from lineage_store.query.views import view_select
-from lineage_store.states import JobState
+from lineage_store.states import JobState, Outcome
 from lineage_store.times import from_unix
 
 _JOBS_AT_A_TIME = 500
@@ -37,7 +37,7 @@ _GIVEN = [
 _MODEL = [f for f in TRAINED if f.group == "model"]
 """The fields of the checkpoint: size and path."""
 _REACHED = [f for f in TRAINED if f.group == "algorithm" and f.type == "float"]
-_ENDS = {"completed": "COMPLETE", "failed": "FAIL", "interrupted": "ABORT"}
+_ENDS = {Outcome.COMPLETED: "COMPLETE", Outcome.FAILED: "FAIL", Outcome.INTERRUPTED: "ABORT"}
 """Event types by `v_job.outcome`."""
 Row = dict[str, Any]
 Event = dict[str, Any]
@@ -116,7 +116,7 @@ def _fields(job: Row, fields: Sequence[LineageField]) -> Row:
 def _value(row: Row) -> Any:
     """Return a metric or user-defined value with the type that the training gave it."""
     match row["kind"]:
-        case "nan" | "+inf" | "-inf" as kind:
+        case kind if kind in WORD_BY_KIND:
             return WORD_BY_KIND[kind]
         case "bool":
             return bool(row["value"])

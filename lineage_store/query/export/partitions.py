@@ -14,11 +14,12 @@ from datetime import UTC
 from typing import Any, NamedTuple
 
 from lineage_store.query.export.sources import Source
+from lineage_store.times import CALENDAR_BEGIN
 
 _UNSAFE = re.compile(r"[^\w.-]")
 _UNKNOWN = "unknown"
 """The month of rows without a time."""
-_NO_TIME, _NO_MONTH = -62_135_596_800_000_000, -23_628
+_NO_TIME, _NO_MONTH = CALENDAR_BEGIN * 1_000_000, -1969 * 12
 """Stand-ins for NULL: the first microsecond and month of the calendar, which no view shows. Months count from 1970."""
 _MONTHS_BEFORE = -_NO_MONTH
 

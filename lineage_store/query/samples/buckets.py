@@ -32,6 +32,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.query.samples.scalars import joined, read_columns
 from lineage_store.query.samples.series import Series
 from lineage_store.store.database.dialects import listed, one_of
@@ -44,7 +45,6 @@ BUCKET_COLUMNS = (
     *("min_step", "min", "max_step", "max", "count", "nan_count"),
 )
 _COUNTS = ("count", "nan_count")
-_LEAST_STEP, _GREATEST_STEP = -(2**63), 2**63 - 1
 _HERE = and_(
     scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
 )
@@ -106,8 +106,8 @@ def curves(
         points: the most buckets of a curve; a curve of up to twice as many samples is not divided into buckets.
         superseded: add curves of the samples that a newer file wrote again.
     """
-    first = _LEAST_STEP if start is None else start
-    last = _GREATEST_STEP if stop is None else stop - 1
+    first = LEAST_INTEGER if start is None else start
+    last = LARGEST_INTEGER if stop is None else stop - 1
     asked = [(key, pieces) for key, pieces in _pieces(tags, first, last, superseded) if pieces]
     steps = [step for _, pieces in asked for piece in pieces for step in (piece.first, piece.last)]
     width = _width(max(steps, default=0) - min(steps, default=0), points)
@@ -141,7 +141,7 @@ def _pieces(
         by_device: dict[int | None, list[_Piece]] = {}
         again: list[tuple[Series, _Piece]] = []
         for series in of_tag:
-            end = _GREATEST_STEP if series.superseded_from is None else series.superseded_from - 1
+            end = LARGEST_INTEGER if series.superseded_from is None else series.superseded_from - 1
             by_device.setdefault(series.device, []).append(_clipped(series, first, min(last, end)))
             again.append((series, _clipped(series, max(first, end + 1), last)))
         for device, pieces in by_device.items():

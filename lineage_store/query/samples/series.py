@@ -16,11 +16,11 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
+from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.plugins import BY_NAME
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import CURRENT_FILE, log_file, of_file, series, train_job
 
-_LARGEST_STEP = 2**63 - 1
 _SHOWN_NAMES = 10
 
 
@@ -109,12 +109,11 @@ def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | 
         raise LineageParamTypeError(
             f"start = {start!r} and stop = {stop!r} must be whole numbers or None."
         ) from None
-    if first is not None and first > _LARGEST_STEP:
+    if first is not None and first > LARGEST_INTEGER:
         return 0, 0
-    lowest = -_LARGEST_STEP - 1
     return (
-        None if first is None or first <= lowest else first,
-        None if end is None or end > _LARGEST_STEP else max(end, lowest),
+        None if first is None or first <= LEAST_INTEGER else first,
+        None if end is None or end > LARGEST_INTEGER else max(end, LEAST_INTEGER),
     )
 
 

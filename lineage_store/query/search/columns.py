@@ -8,7 +8,6 @@ looked up only for matching jobs. NaN and infinities are floats, not words.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
+from lineage_store.extreme_numbers import NUMBER_BY_KIND
 from lineage_store.query.search.compiler import compile_columns
 from lineage_store.query.search.predicates import VALUED, field_column, kind_column, table_of
 from lineage_store.query.search.scope import scope_of
@@ -32,10 +32,9 @@ _ABOUT = (
     *(train_job.c.host, train_job.c.update_time, train_job.c.first_file_time),
     *(train_job.c.last_file_time, train_job.c.last_wall_time),
 )
+_EVERY_JOB = 2**31 - 1
+"""More than there can be: ids have 31 bits."""
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
-EVERY_JOB = 2**31 - 1
-"""The greatest limit of the statement; there are fewer jobs."""
-_NUMBERS = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +66,11 @@ def job_columns(
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     asked: Mapping[str, Subject],
-    most: int,
+    most: int | None,
     *,
     every: bool = False,
 ) -> JobColumns:
-    """Return the first `most` matching jobs, with a column of values for each subject in `asked`.
+    """Return the first `most` matching jobs (None: all), with a column of values for each subject in `asked`.
 
     The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
     """
@@ -79,7 +78,9 @@ def job_columns(
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
     columns = (*_ABOUT, *_columns_of(tuple(fields)))
     statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
-    rows = run(connection, statement, **condition.values, most=min(most, EVERY_JOB))
+    rows = run(
+        connection, statement, **condition.values, most=_EVERY_JOB if most is None else min(most, _EVERY_JOB)
+    )
     found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
     ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
     next_values = iter(values)
@@ -120,7 +121,7 @@ def _decoded(subject: Subject, columns: Any) -> list[Any]:
     values = next(columns)
     if subject.type == "float":
         kinds = next(columns)
-        return [_NUMBERS.get(kind, value) for value, kind in zip(values, kinds, strict=True)]
+        return [NUMBER_BY_KIND.get(kind, value) for value, kind in zip(values, kinds, strict=True)]
     if subject.type == "text":
         return [value and from_stored(value) for value in values]
     if subject.type == "time":
@@ -159,4 +160,4 @@ def decoded(kind: str, value: float | None, text: str | None) -> Any:
         case "int":
             return int(value or 0)
         case _:
-            return _NUMBERS.get(kind, value)
+            return NUMBER_BY_KIND.get(kind, value)

@@ -13,17 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lineage_store import texts
+from lineage_store.extreme_numbers import LARGEST_INTEGER, WORD_BY_KIND
 
 Number = int | float
 
-LARGEST_INTEGER = 2**63 - 1
 MAX_CHOICES = 10_000
 MAX_PATTERN_LENGTH = 1_000
 PATTERN_ESCAPE = "#"
 """The escape character in SQL. Callers write a backslash, but databases differ in how it is quoted."""
 
-WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
-"""How MindInsight spells the value of a float field that is not finite."""
 _KIND_BY_WORD = {word: kind for kind, word in WORD_BY_KIND.items()}
 _PATTERN_TOKEN = re.compile(
     r"\\(?P<escaped>.)|(?P<wildcard>[%_])|(?P<lone>\\)|(?P<literal>[^\\%_]+)", re.DOTALL

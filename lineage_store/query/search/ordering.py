@@ -21,7 +21,6 @@ from sqlalchemy import ColumnElement, FromClause, and_, case, func, true
 
 from lineage_store.query.search.operators import SubjectType
 from lineage_store.query.search.predicates import (
-    ANNOTATED,
     VALUED,
     Joined,
     field_column,
@@ -30,7 +29,7 @@ from lineage_store.query.search.predicates import (
     table_of,
 )
 from lineage_store.query.search.tree import AllOf, Leaf, Node, SortKey, Subject
-from lineage_store.store.schema.tables import annotation, lineage, train_job
+from lineage_store.store.schema.tables import ANNOTATED, annotation, lineage, train_job
 
 _SAME_JOB = train_job.c.id == lineage.c.job_id
 _ABOVE_NUMBERS = ("text", "json")

@@ -38,6 +38,7 @@ from lineage_store.query.search.operators import Operand
 from lineage_store.query.search.tree import NAMED, AllOf, AnyOf, Leaf, Node, Not, Subject, subjects
 from lineage_store.store.database.types import prefix
 from lineage_store.store.schema.tables import (
+    ANNOTATED,
     annotation,
     lineage,
     metric,
@@ -52,11 +53,6 @@ VALUED: dict[str, Table] = {
     "user_defined": user_info,
 }
 """The tables of named values by the subject's type."""
-
-ANNOTATED = and_(
-    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
-)
-"""The condition that joins a job with its label and remark."""
 
 _TABLES: dict[FieldTable, Table] = {"lineage": lineage, "train_job": train_job, "annotation": annotation}
 

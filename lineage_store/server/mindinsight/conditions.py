@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.fields import (
     BY_NAME,
     CONTROL_KEYS,
@@ -26,7 +27,6 @@ _OF_TEXT = ("eq", "in", "not_in")
 _FIELDS = [field.name for field in MINDINSIGHTS]
 _LINEAGE_TYPE, _OURS = "lineage_type", "sorted_by"
 _TYPE = "It should be 'dataset' or 'model'."
-_LARGEST = 2**63 - 1
 _NUMBER = "It should be a dict and the value should be a float or a integer"
 _BOUNDS = {"limit": (1, 100, "0 < limit <= 100"), "offset": (0, 100_000, "0 <= offset <= 100000")}
 _COUNT = "integer between 0 and pow(2, 63) -1."
@@ -133,7 +133,7 @@ def _fits(type_: FieldType, operator: str, value: object) -> bool:
         return isinstance(value, str)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return type_ == "float" or (isinstance(value, int) and 0 <= value <= _LARGEST)
+    return type_ == "float" or (isinstance(value, int) and 0 <= value <= LARGEST_INTEGER)
 
 
 def _invalid(name: str, detail: str) -> RefusedError:

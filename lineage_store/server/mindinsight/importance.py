@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import LISTED
 
 METRIC, USER = "[M]", "[U]"
@@ -22,7 +23,7 @@ NOT_A_NUMBER, FEW_SAMPLES, UNDEFINED = 1, 2, 3
 _BUCKETS = 5
 _LEAST_SAMPLES = 3
 _TUNABLE = [field.name for field in LISTED if field.tunable]
-_NAN = "NaN"
+_NAN = WORD_BY_KIND["nan"]
 """NaN in the answers of `filter_lineage`. An infinity is a text to MindInsight: such a column is not numeric."""
 _LARGEST = 1e300
 """Larger magnitudes count as missing, because the distance of two of them may overflow."""

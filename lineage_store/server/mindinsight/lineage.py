@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lineage_store.api.questions import LARGEST_LABEL, LONGEST_REMARK
 from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
 from lineage_store.server.mindinsight.conditions import read_condition, refused
 from lineage_store.server.mindinsight.importance import analysed
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value

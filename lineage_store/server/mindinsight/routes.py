@@ -19,8 +19,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lineage_store.api import LineageStore, real_path
-from lineage_store.errors import MindInsightException, TrainJobNotFoundError
+from lineage_store.errors import MindInsightException, RequestRefusedError, TrainJobNotFoundError
 from lineage_store.server import problems
+from lineage_store.server.guard import refuse_remarks
 from lineage_store.server.mindinsight import (
     graphs,
     histograms,
@@ -215,8 +216,10 @@ class _Paths:
 
     async def _annotate(self, ask: Asker, request: Request, query: Query) -> Answer:
         train_id, annotation = lineage.annotation(query, await _read_required(request))
-        if not (self._state.settings.serve_allow_remarks or request.state.has_token):
-            raise RefusedError(SYSTEM_ERROR.code, "This server takes no labels and remarks.", 403)
+        try:
+            refuse_remarks(request)
+        except RequestRefusedError as error:
+            raise RefusedError(SYSTEM_ERROR.code, error.message, problems.status_of(error)) from error
 
         def annotate(store: LineageStore) -> None:
             site = self._site(store)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
+from lineage_store.api.changes import MOST_CHANGES
 from lineage_store.api.reports import Change
 from lineage_store.server.answers import JsonResponse
 from lineage_store.server.own import models
@@ -22,7 +23,7 @@ Since = Annotated[str | None, Query(description="Token of an earlier answer; now
 
 @router.get("/changes", response_model=models.ChangesPage)
 async def changes(
-    ask: Ask, since: Since = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 500
+    ask: Ask, since: Since = None, limit: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 500
 ) -> Response:
     """What has changed since a token, and the token to go on with; without one, everything there is.
 

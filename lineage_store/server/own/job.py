@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
-from lineage_store.errors import RequestRefusedError
 from lineage_store.json_values import for_json
 from lineage_store.server.answers import unless_known
+from lineage_store.server.guard import refuse_remarks
 from lineage_store.server.own import models
 from lineage_store.server.own.health import finding
 from lineage_store.server.own.names import Base, Name, base_dir_of, train_id_of
@@ -80,12 +80,7 @@ async def files(request: Request, ask: Ask, base: Base, name: Name) -> Response:
 @router.put("/{name:job}/annotation", status_code=204)
 async def annotate(request: Request, ask: Ask, base: Base, name: Name, annotation: models.Annotation) -> None:
     """Put a label or a remark on the job, for good; what is left out stays as it is."""
-    if not (ask.state.settings.serve_allow_remarks or request.state.has_token):
-        raise RequestRefusedError(
-            "This server takes no labels and remarks.",
-            hint="Start it with --allow-remarks, or with --token-file FILE.",
-            reason="remarks_off",
-        )
+    refuse_remarks(request)
 
     def write(store: LineageStore) -> None:
         base_dir = base_dir_of(store, base)

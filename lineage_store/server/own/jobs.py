@@ -18,12 +18,14 @@ from lineage_store.api import LineageStore
 from lineage_store.api.reports import TrainJob
 from lineage_store.api.where import combined, counts_from_now
 from lineage_store.errors import LineageSearchConditionParamError
+from lineage_store.extreme_numbers import spelled
 from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
-from lineage_store.json_values import for_json, iso, spelled
+from lineage_store.json_values import for_json, iso
 from lineage_store.server.answers import unless_known
 from lineage_store.server.own import models
 from lineage_store.server.own.names import base_dir_of, key_of, url_of
 from lineage_store.server.state import Ask
+from lineage_store.states import JobState, Outcome
 from lineage_store.texts import to_stored
 
 router = APIRouter(tags=["jobs"])
@@ -102,8 +104,8 @@ async def train_jobs(
     request: Request,
     ask: Ask,
     base: BaseKey = None,
-    state: Literal["live", "stalled", "finished", "missing"] | None = None,
-    outcome: Literal["completed", "failed", "interrupted"] | None = None,
+    state: JobState | None = None,
+    outcome: Outcome | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     page: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> Response:

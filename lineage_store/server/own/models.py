@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
+
 Number = float | str | None
 """A number of an answer: NaN and infinities are the texts NaN, Infinity and -Infinity; null is unknown."""
 
@@ -196,8 +198,8 @@ class Body(BaseModel):
 class Annotation(Body):
     """A label and a remark; what is null is left as it is."""
 
-    tag: int | None = Field(None, ge=0, le=10)
-    remark: str | None = Field(None, max_length=128)
+    tag: int | None = Field(None, ge=0, le=LARGEST_LABEL)
+    remark: str | None = Field(None, max_length=LONGEST_REMARK)
 
 
 _OfSamples = Literal["step", "wall_time", "value"]

@@ -36,7 +36,7 @@ LIMIT 1
 
 def obstacle_to(engine: Engine) -> Finding | None:
     """Return what keeps the store from being written; None if nothing was found."""
-    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    path = sqlite_path(engine.url)
     if path is not None:
         return _to_file(path)
     with reading(engine) as connection:

@@ -35,7 +35,7 @@ def publish(
         mode: the file's permissions.
         told: called with the progress, such as "42%".
     """
-    source = sqlite_path(engine.url.render_as_string(hide_password=False))
+    source = sqlite_path(engine.url)
     if source is None:
         raise LineageStoreError(
             "Only a SQLite store can be published as a file.",

@@ -32,7 +32,7 @@ def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None
 
     Above `large_bytes`, a finding names the readers that hold the log, if any.
     """
-    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    path = sqlite_path(engine.url)
     if path is None:
         return None
     try:

@@ -34,7 +34,15 @@ from lineage_store.plugins import SCALAR
 from lineage_store.states import JobState
 from lineage_store.store.catalog.removable import without_life_since
 from lineage_store.store.database.dialects import total
-from lineage_store.store.schema.tables import annotation, base_dir, file_lineage, series, train_job
+from lineage_store.store.schema.tables import (
+    ANNOTATED,
+    SAID,
+    annotation,
+    base_dir,
+    file_lineage,
+    series,
+    train_job,
+)
 from lineage_store.store.shards import ALL, Shards
 
 
@@ -186,20 +194,12 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
         func.row_number().over(partition_by=job.base_dir_id, order_by=newest).label("nth"),
     ).select_from(
         train_job.join(base_dir, base_dir.c.id == job.base_dir_id)
-        .outerjoin(annotation, LABELLED)
+        .outerjoin(annotation, ANNOTATED)
         .outerjoin(size, size.c.job_id == job.id)
         .outerjoin(lineage, lineage.c.job_id == job.id)
     )
     counted = counted.where(~base_dir.c.leaving)
     return counted if policies.store_bytes else counted.where(job.base_dir_id == base_dir_id)
-
-
-LABELLED = and_(
-    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
-)
-"""The condition that joins jobs to their labels and remarks, for `stays`."""
-SAID = or_(annotation.c.tag != 0, annotation.c.remark != "")
-"""The condition that a label or remark was not taken back."""
 
 
 def stays(policies: Policies) -> ColumnElement[bool]:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection, literal, select, tuple_
 
 from lineage_store.plugins import SCALAR
-from lineage_store.store.catalog.policies import LABELLED, Policies, stays
+from lineage_store.store.catalog.policies import Policies, stays
 from lineage_store.store.catalog.removable import without_life_since
-from lineage_store.store.schema.tables import annotation, log_file, of_file, series, train_job
+from lineage_store.store.schema.tables import ANNOTATED, annotation, log_file, of_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
 
 SAMPLES_A_BUCKET = 10
@@ -69,7 +69,7 @@ def thinnable(
         .add_columns(job.source_present, row.sample_count, row.superseded_from, job.revision)
         .join_from(series, log_file, of_file(series))
         .join(train_job, job.id == row.job_id)
-        .outerjoin(annotation, LABELLED)
+        .outerjoin(annotation, ANNOTATED)
         .where(job.base_dir_id == base_dir_id, *shards.conditions(), ~stays(policies), *old)
         .where(row.plugin == SCALAR, row.thinned_count == 0, log_file.c.current)
         .where(row.sample_count > SAMPLES_A_BUCKET * policies.buckets)

@@ -24,7 +24,7 @@ class CommitWatch:
     """The watch of one reader; not thread-safe."""
 
     def __init__(self, engine: Engine, on_postgresql: str, *, allow_network_filesystem: bool = False) -> None:
-        self._path = sqlite_path(engine.url.render_as_string(hide_password=False))
+        self._path = sqlite_path(engine.url)
         self._statement = _ON_SQLITE if engine.dialect.name == "sqlite" else on_postgresql
         # SQLite's data_version can only be compared within one connection. That connection is kept, so it must not come
         # from the shared pool, whose other users would wait for it in vain.

@@ -38,6 +38,7 @@ from sqlalchemy import (
     update,
 )
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.store.database.copying import copy_rows
 from lineage_store.store.database.statements import of_kind
 from lineage_store.store.database.types import UtcTime
@@ -46,9 +47,6 @@ T = TypeVar("T")
 
 _MANY_ROWS = 100
 """From this many rows on, PostgreSQL gets a COPY: as fast as INSERTs for two rows, five times as fast for thousands."""
-
-MOST_BIGINT = 2**63 - 1
-"""The greatest integer that a column can store."""
 
 
 def upsert(connection: Connection, table: Table, keys: Sequence[str], changing: Sequence[str] = ()) -> Any:
@@ -203,10 +201,10 @@ def listed(dialect_name: str, values: Iterable[Any]) -> object:
 
 
 def total(dialect_name: str, numbers: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the sum of integers, 0 without rows, at most MOST_BIGINT: a sparse file may claim any size."""
+    """Return the sum of integers, 0 without rows, at most LARGEST_INTEGER: a sparse file may claim any size."""
     if dialect_name == "sqlite":  # sum() would fail on overflow; CAST stays within 64 bits
         return cast(func.total(numbers), BigInteger)
-    return cast(func.least(func.coalesce(func.sum(numbers), 0), MOST_BIGINT), BigInteger)
+    return cast(func.least(func.coalesce(func.sum(numbers), 0), LARGEST_INTEGER), BigInteger)
 
 
 def time_now(dialect_name: str) -> ColumnElement[datetime]:

@@ -222,16 +222,16 @@ def safe_url(url: str | URL) -> str:
 
 def identity(url: URL) -> str:
     """Return a name of the store that is the same whoever connects: without user, password and options."""
-    path = sqlite_path(url.render_as_string(hide_password=False))
+    path = sqlite_path(url)
     if path is not None:
         return f"sqlite:///{os.path.realpath(path)}"
     host, port = url.host or url.query.get("host", ""), url.port or url.query.get("port", 5432)
     return f"{url.get_backend_name()}://{host}:{port}/{url.database or url.username or ''}"
 
 
-def sqlite_path(url: str) -> Path | None:
+def sqlite_path(url: str | URL) -> Path | None:
     """Return the file of a SQLite URL; None for PostgreSQL and for a database in memory. Raises ConfigError."""
-    parsed = parse_url(url)
+    parsed = parse_url(url) if isinstance(url, str) else url
     if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
         return None
     return Path(str(parsed.database)).expanduser().absolute()
@@ -255,7 +255,7 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     """Return an error that says which database failed, why, and what to do."""
     cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
     cause = without_passwords(cause)
-    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    path = sqlite_path(engine.url)
     why = cause_of(error.orig, cause, path)
     kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
     return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))

@@ -21,6 +21,7 @@ from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.finding_kinds import KINDS
 
 GONE, REPLACED = "gone", "replaced"
 _NEVER_REMOVE = (
@@ -72,7 +73,7 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
         if reads_snapshots:
             raise InvalidatePoolError
         engine.dispose()
-        raise _gone(path) if found is None else _replaced(path, "Try again: the new one is used from now on.")
+        raise _gone(path) if found is None else _replaced(path, KINDS["database_replaced"].remedy)
 
 
 def _see_its_log(
@@ -111,7 +112,7 @@ def _held_open() -> set[Identity | None]:
 def _gone(path: Path) -> DatabaseUnavailableError:
     return DatabaseUnavailableError(
         f"The SQLite store {path} was removed while it was in use.",
-        hint="Put it back, or make a new one: lineage-store init.",
+        hint=KINDS["database_gone"].remedy,
         cause=GONE,
     )
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, ForeignKeyConstraint, Table, UniqueConstraint, text
 
 from lineage_store.store.schema import tables
-from lineage_store.store.schema.tables import metadata
+from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
 SHARDS = 32
 
@@ -28,7 +28,6 @@ class Part(StrEnum):
     """The samples, the jobs, and every other table whose rows belong to a job."""
 
 
-_SAMPLES = (tables.scalar_sample, tables.payload_sample)
 # In the order of foreign keys: referenced tables first.
 _JOBS = (
     *(tables.train_job, tables.log_file, tables.file_lineage, tables.lineage_event, tables.evaluation_metric),
@@ -69,7 +68,7 @@ class Layout:
 
 def by_job(part: Part) -> tuple[Table, ...]:
     """Return the tables that are distributed by job."""
-    return _SAMPLES if part is Part.SAMPLES else (*_SAMPLES, *_JOBS)
+    return SAMPLE_TABLES if part is Part.SAMPLES else (*SAMPLE_TABLES, *_JOBS)
 
 
 def copied(part: Part) -> tuple[Table, ...]:
@@ -153,7 +152,7 @@ def _dropped(part: Part, wanted: Collection[Table]) -> Iterator[str]:
 
 
 def _spread(wanted: Collection[Table], shards: int) -> Iterator[str]:
-    first = _SAMPLES[0]
+    first = SAMPLE_TABLES[0]
     for table in wanted:
         where = f"'none', shard_count => {shards}" if table is first else f"'{first.name}'"
         yield f"SELECT create_distributed_table('{table.name}', '{job_column(table)}', colocate_with => {where})"

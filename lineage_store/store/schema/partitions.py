@@ -14,9 +14,9 @@ from collections.abc import Collection
 from sqlalchemy import Connection, text
 
 from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema.tables import payload_sample, scalar_sample
+from lineage_store.store.schema import tables
 
-SAMPLE_TABLES = (scalar_sample.name, payload_sample.name)
+SAMPLE_TABLES = tuple(table.name for table in tables.SAMPLE_TABLES)
 MAKE, DROP = "make_sample_partitions(integer[])", "drop_sample_partitions(text)"
 FUNCTIONS = (MAKE, DROP)
 """The functions with their argument types, as GRANT takes them."""
@@ -42,7 +42,9 @@ _LAYOUT = text(
 )
 _NAMES = text(f"SELECT name FROM ({_BOUNDS.format(names=_OURS)}) part ORDER BY name")
 _IS_CHANGING = text(f"SELECT to_regclass('{SAMPLE_TABLES[-1]}_next') IS NOT NULL")
-_IS_PARTITIONED = text(f"SELECT relkind = 'p' FROM pg_class WHERE oid = '{scalar_sample.name}'::regclass")
+_IS_PARTITIONED = text(
+    f"SELECT relkind = 'p' FROM pg_class WHERE oid = '{tables.scalar_sample.name}'::regclass"
+)
 
 # Attaching a table, unlike CREATE TABLE … PARTITION OF, blocks neither readers nor writers.
 _MISSING = f"""{_RANGES}, wanted AS (
@@ -94,7 +96,7 @@ _WHOLE = text(f"""{_RANGES}
 SELECT job_id FROM unnest(CAST(:job_ids AS integer[])) AS job_id
 WHERE job_id / (SELECT jobs FROM layout) * (SELECT jobs FROM layout) IN (
   SELECT first FROM part CROSS JOIN layout
-  WHERE parent = '{scalar_sample.name}' AND part.beyond <= layout.beyond - 2 * jobs AND NOT EXISTS (
+  WHERE parent = '{tables.scalar_sample.name}' AND part.beyond <= layout.beyond - 2 * jobs AND NOT EXISTS (
     SELECT FROM train_job WHERE id >= part.first AND id < part.beyond AND base_dir_id <> :base_dir_id))
 """)
 

@@ -127,7 +127,7 @@ def is_empty(store: Engine) -> bool:
 
 def no_store(url: str | URL) -> SchemaTooOldError | DatabaseUnavailableError:
     """Return the error for a place without a store: the database is empty, or there is no SQLite file."""
-    path = sqlite_path(make_url(url).render_as_string(hide_password=False))
+    path = sqlite_path(make_url(url))
     text = f"There is no lineage store at {safe_url(url)}."
     if path is None or path.exists():
         return SchemaTooOldError(text, hint="`lineage-store init` makes one there, and so does `ingest`.")
@@ -179,7 +179,7 @@ def _migrate(connection: Connection) -> None:
 
 
 def _current(engine: Engine) -> str | None:
-    path = sqlite_path(engine.url.render_as_string(hide_password=False))
+    path = sqlite_path(engine.url)
     if path is not None and not _holds_anything(path):
         return None
     with _foreign_file_named(engine), reading(engine) as connection:

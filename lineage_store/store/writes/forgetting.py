@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, select, update
 
 from lineage_store.store.catalog import registry
-from lineage_store.store.catalog.policies import LABELLED, SAID
 from lineage_store.store.database.dialects import among
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
+    ANNOTATED,
+    SAID,
     annotation,
     base_dir,
     ingest_problem,
@@ -59,7 +60,7 @@ def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
     """Count what the store holds of these base dirs."""
     jobs = connection.execute(select(func.count()).where(train_job.c.base_dir_id.in_(ids))).scalar_one()
     said = select(func.count(), func.count(train_job.c.id)).join_from(
-        annotation, train_job, LABELLED, isouter=True
+        annotation, train_job, ANNOTATED, isouter=True
     )
     everybodys, annotated = connection.execute(said.where(annotation.c.base_dir_id.in_(ids), SAID)).one()
     return Holdings(jobs, annotated, everybodys - annotated)

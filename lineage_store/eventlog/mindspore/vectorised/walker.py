@@ -15,7 +15,7 @@ import numpy as np
 from lineage_store.eventlog.columns import Floats, Integers, PayloadPiece, ScalarPiece, Texts
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES
 from lineage_store.eventlog.mindspore.vectorised.protobuf import Children, Mask, Messages, Wire
-from lineage_store.plugins import HISTOGRAM, IMAGE, TENSOR
+from lineage_store.plugins import BY_NAME, HISTOGRAM, IMAGE, TENSOR
 from lineage_store.texts import to_stored
 
 _SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
@@ -145,7 +145,7 @@ class _Block:
 
     def _dtypes(self, at: Integers) -> Texts:
         if self.data_type is None:
-            return np.full(len(at), "png" if self.plugin == "image" else None, np.object_)
+            return np.full(len(at), BY_NAME[self.plugin].dtype, np.object_)
         return np.array([DTYPE_NAMES[number] for number in self.data_type[at].tolist()], np.object_)
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from lineage_store.store.schema.tables.columns import exists_on, metadata
 from lineage_store.store.schema.tables.jobs import (
+    ANNOTATED,
     CURRENT_FILE,
+    SAID,
     STATISTICS,
     annotation,
     base_dir,
@@ -42,6 +44,7 @@ from lineage_store.store.schema.tables.operations import (
 from lineage_store.store.schema.tables.samples import (
     HALF_OF_IDS,
     HALF_USED,
+    SAMPLE_TABLES,
     payload_sample,
     samples_of,
     scalar_bucket,
@@ -50,9 +53,12 @@ from lineage_store.store.schema.tables.samples import (
 )
 
 __all__ = [
+    "ANNOTATED",
     "CURRENT_FILE",
     "HALF_OF_IDS",
     "HALF_USED",
+    "SAID",
+    "SAMPLE_TABLES",
     "STATISTICS",
     "annotation",
     "base_dir",

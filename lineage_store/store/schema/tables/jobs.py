@@ -21,9 +21,11 @@ from sqlalchemy import (
     and_,
     event,
     false,
+    or_,
     text,
 )
 
+from lineage_store.fields import LARGEST_LABEL
 from lineage_store.states import UNSETTLED, FileState, JobState, Outcome, sql_list
 from lineage_store.store.database.types import Float64, Name, UtcTime
 from lineage_store.store.schema.tables.columns import file_no, metadata, owner, revision, surrogate_key
@@ -194,7 +196,7 @@ annotation = Table(
     metadata,
     owner("base_dir", "base dir of the job", primary_key=True),
     Column("train_id", Name, primary_key=True, comment="id of the job; it need not be in the store now"),
-    Column("tag", Integer, comment="label, 0 to 10"),
+    Column("tag", Integer, comment=f"label, 0 to {LARGEST_LABEL}"),
     Column("remark", Text, comment="up to 128 characters"),
     Column("updated_at", UtcTime, nullable=False, comment="when it was last changed"),
     comment="labels and remarks that people put on jobs",
@@ -229,6 +231,13 @@ tombstone = Table(
 
 CURRENT_FILE = log_file.c.current
 """The condition on log files in every reader's query."""
+
+ANNOTATED = and_(
+    annotation.c.base_dir_id == train_job.c.base_dir_id, annotation.c.train_id == train_job.c.train_id
+)
+"""The condition that joins a job with its label and remark."""
+SAID = or_(annotation.c.tag != 0, annotation.c.remark != "")
+"""The condition that a label or remark was not taken back."""
 
 
 def of_file(table: Table) -> ColumnElement[bool]:

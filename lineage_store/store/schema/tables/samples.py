@@ -132,6 +132,9 @@ payload_sample = Table(
     sqlite_with_rowid=False,
 )
 
+SAMPLE_TABLES = (scalar_sample, payload_sample)
+"""The tables of single samples, which are partitioned and distributed by job."""
+
 
 def samples_of(plugin: str) -> Table:
     """Return the table of a plugin's samples."""

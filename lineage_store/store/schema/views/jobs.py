@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_store.fields import FLOAT_KINDS, VIEWED, FieldType, LineageField
+from lineage_store.fields import BY_NAME, FLOAT_KINDS, VIEWED, FieldType, LineageField
 from lineage_store.store.schema.views.model import (
     JOB,
     JOIN_BASE_DIR,
@@ -73,12 +73,12 @@ V_JOB = View(
             _RESTARTS,
             "log files that wrote steps again which an older file of the device holds",
         ),
-        text("host", "j.host", "host in the name of the newest log file"),
+        text("host", "j.host", BY_NAME["host"].meaning),
         bigint("log_bytes", "j.log_bytes", "bytes of its log files"),
         boolean("source_present", "j.source_present", "whether any log file of it is left on disk"),
         bigint("problem_count", _OPEN_PROBLEMS, "unresolved ingest problems"),
-        integer("label", "a.tag", "label that somebody put on it, 0 to 10"),
-        text("remark", "a.remark", "remark that somebody put on it"),
+        integer("label", "a.tag", BY_NAME["tag"].meaning),
+        text("remark", "a.remark", BY_NAME["remark"].meaning),
         bigint(
             "revision",
             "j.revision",

@@ -121,7 +121,7 @@ def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
 
 @contextmanager
 def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
-    from lineage_store.api.kept import kept_store
+    from lineage_store.api.open_stores import kept_store
 
     if isinstance(store, LineageStore):
         yield store

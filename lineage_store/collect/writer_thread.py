@@ -19,12 +19,12 @@ from typing import Generic, TypeVar
 Given = TypeVar("Given")
 
 
-class Pipeline(Generic[Given]):
-    """A writer thread, which the first `put` starts."""
+class WriterThread(Generic[Given]):
+    """A thread that writes items, which the first `put` starts."""
 
     def __init__(self, work: Callable[[Given], None], finish: Callable[[], None]) -> None:
         self._work, self._finish = work, finish
-        self._writer: Thread | None = None
+        self._thread: Thread | None = None
         self._given: SimpleQueue[Given | None] = SimpleQueue()
         self._turn = Condition()
         self._is_busy = False
@@ -33,19 +33,19 @@ class Pipeline(Generic[Given]):
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process made the pipeline; a forked child has no thread, only a copy of the locks."""
+        """Whether this process made the writer; a forked child has no thread, only a copy of the locks."""
         return os.getpid() == self.process
 
     def put(self, given: Given, *, light: bool) -> None:
         """Take one item. `light` items are written in this thread, which is cheaper than passing them on.
 
-        Raises RuntimeError if the pipeline is closed or no thread can be started.
+        Raises RuntimeError if the writer is closed or no thread can be started.
         """
         with self._turn:
             self._turn.wait_for(lambda: not self._is_busy)
             if self._closed:
                 raise RuntimeError("the recorder was closed meanwhile")
-            if self._writer is None:
+            if self._thread is None:
                 self._start()
             if light:
                 self._work(given)
@@ -73,13 +73,13 @@ class Pipeline(Generic[Given]):
         with self._turn:
             self._closed = True
         self.stop()
-        if self._writer is not None:
-            self._writer.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _start(self) -> None:
         writer = Thread(target=self._run, name="summary-writer", daemon=True)
         writer.start()
-        self._writer = writer
+        self._thread = writer
         atexit.register(self.close)
 
     def _run(self) -> None:

@@ -16,7 +16,7 @@ _RAISED = (OSError, RuntimeError)
 """The failures that MindSpore's `raise_exception` covers. MindSpore, too, only logs a value that cannot be encoded."""
 
 
-class Losses:
+class LostValues:
     """The failures of one recorder."""
 
     def __init__(self, *, raising: bool) -> None:

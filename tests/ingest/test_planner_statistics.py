@@ -12,9 +12,8 @@ from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from helpers.stored_jobs import add_base_dir
 from lineage_store.config import Settings
-from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.store.admin import analyze
+from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.engine import open_engine, writing
 
 
@@ -47,7 +46,7 @@ def write_job(base_dir: Path, number: int) -> None:
 def test_a_large_pass_gathers_statistics_and_a_small_one_does_not(
     engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "EVENTS_BEFORE_ANALYSE", 10)
+    monkeypatch.setattr(planner_statistics, "MANY_EVENTS", 10)
     before = analysed(engine)
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "small")
     ingest(engine, base_dir)
@@ -63,7 +62,7 @@ def test_a_large_pass_gathers_statistics_and_a_small_one_does_not(
 def test_small_passes_of_many_processes_gather_statistics_when_the_store_has_doubled(
     sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "LEAST_ROWS", 6)
+    monkeypatch.setattr(planner_statistics, "LEAST_ROWS", 6)
     of_jobs = []
     for number in range(1, 13):
         write_job(base_dir, number)
@@ -77,7 +76,7 @@ def test_small_passes_of_many_processes_gather_statistics_when_the_store_has_dou
 def test_statistics_that_an_older_release_gathered_are_renewed(
     sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "LEAST_ROWS", 4)
+    monkeypatch.setattr(planner_statistics, "LEAST_ROWS", 4)
     write_job(base_dir, 1)
     ingest(sqlite_engine, base_dir)
     with sqlite_engine.begin() as connection:
@@ -90,7 +89,7 @@ def test_statistics_that_an_older_release_gathered_are_renewed(
 def test_a_daemon_gathers_statistics_and_a_look_that_finds_nothing_does_not_ask_for_them(
     sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "LEAST_ROWS", 4)
+    monkeypatch.setattr(planner_statistics, "LEAST_ROWS", 4)
     asked = list[str]()
     event.listen(sqlite_engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
     follower = Follower(sqlite_engine, base_dir, Settings(discovery_interval_s=0.05))
@@ -108,7 +107,7 @@ def test_a_daemon_gathers_statistics_and_a_look_that_finds_nothing_does_not_ask_
 def test_postgresql_is_left_to_its_own_autovacuum_after_small_passes(
     postgres_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyze, "LEAST_ROWS", 1)
+    monkeypatch.setattr(planner_statistics, "LEAST_ROWS", 1)
     write_job(base_dir, 1)
     engine, asked = open_engine(postgres_url), list[str]()
     event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
@@ -126,13 +125,13 @@ def leave_to_us(connection: Connection, *tables: str) -> None:
 def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
     postgres_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "EVENTS_BEFORE_ANALYSE", 10)
+    monkeypatch.setattr(planner_statistics, "MANY_EVENTS", 10)
     engine = open_engine(postgres_url)
     with writing(engine) as connection:
         leave_to_us(connection, "train_job", "log_file", "series", "scalar_sample")
         base_dir_id = add_base_dir(connection)  # another one
         add_jobs(connection, base_dir_id, 2_000, series=2, steps=5)
-    analyze.analyse(engine)
+    planner_statistics.gather(engine)
     log = Log()
     for step in range(20):
         log.scalar(step, "loss", 1.0 / (step + 1))
@@ -145,7 +144,7 @@ def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
     with writing(engine) as connection:
         add_jobs(connection, base_dir_id, 3_000, series=2, steps=5)
     asked.clear()
-    analyze.analyse(engine)
+    planner_statistics.gather(engine)
     analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
     assert analysed_now >= {"train_job", "log_file", "series", "scalar_sample"}
     engine.dispose()

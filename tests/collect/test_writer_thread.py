@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lineage_store.collect.pipeline import Pipeline
+from lineage_store.collect.writer_thread import WriterThread
 
 
 class SlowDisk:
@@ -34,31 +34,31 @@ def disk() -> SlowDisk:
 
 @pytest.mark.parametrize("light", [True, False])
 def test_things_are_written_in_the_order_in_which_they_came(light: bool, disk: SlowDisk) -> None:
-    pipeline = Pipeline(disk.write, disk.finish)
+    writer = WriterThread(disk.write, disk.finish)
     for number in range(500):
-        pipeline.put(number, light=light and number % 2 == 0)
-    pipeline.drain()
+        writer.put(number, light=light and number % 2 == 0)
+    writer.drain()
     assert disk.written == list(range(500))
-    pipeline.close()
+    writer.close()
     assert disk.finished == 1
 
 
 def test_what_is_light_is_written_when_it_has_been_taken(disk: SlowDisk) -> None:
-    pipeline = Pipeline(disk.write, disk.finish)
+    writer = WriterThread(disk.write, disk.finish)
     for number in range(100):
-        pipeline.put(number, light=True)
+        writer.put(number, light=True)
         assert disk.written[-1] == number
-    pipeline.close()
+    writer.close()
 
 
 def test_a_thing_is_taken_when_the_one_before_it_has_been_written() -> None:
     disk = SlowDisk()
-    pipeline = Pipeline(disk.write, disk.finish)
+    writer = WriterThread(disk.write, disk.finish)
     taken: list[int] = []
 
     def train() -> None:
         for number in range(50):
-            pipeline.put(number, light=number % 2 == 1)
+            writer.put(number, light=number % 2 == 1)
             taken.append(number)
 
     training = Thread(target=train)
@@ -67,14 +67,14 @@ def test_a_thing_is_taken_when_the_one_before_it_has_been_written() -> None:
     assert taken == [0]
     disk.go.set()
     training.join()
-    pipeline.close()
+    writer.close()
     assert disk.written == list(range(50))
 
 
 def test_a_writer_that_cannot_be_started_is_started_later(
     disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = Pipeline(disk.write, disk.finish)
+    writer = WriterThread(disk.write, disk.finish)
 
     def no_more_threads(thread: Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -83,25 +83,25 @@ def test_a_writer_that_cannot_be_started_is_started_later(
         patched.setattr(Thread, "start", no_more_threads)
         for _ in range(3):
             with pytest.raises(RuntimeError, match="new thread"):
-                pipeline.put(1, light=True)
-        pipeline.drain()
-    pipeline.put(2, light=True)
-    pipeline.close()
+                writer.put(1, light=True)
+        writer.drain()
+    writer.put(2, light=True)
+    writer.close()
     assert disk.written == [2]
 
 
 def test_nothing_is_taken_when_it_is_closed(disk: SlowDisk) -> None:
-    pipeline = Pipeline(disk.write, disk.finish)
-    pipeline.put(1, light=True)
-    pipeline.close()
+    writer = WriterThread(disk.write, disk.finish)
+    writer.put(1, light=True)
+    writer.close()
     with pytest.raises(RuntimeError, match="closed"):
-        pipeline.put(2, light=True)
-    pipeline.drain()
+        writer.put(2, light=True)
+    writer.drain()
     assert disk.written == [1]
 
 
 def test_without_anything_to_write_there_is_nothing_to_finish(disk: SlowDisk) -> None:
-    pipeline = Pipeline(disk.write, disk.finish)
-    pipeline.close()
-    pipeline.close()
+    writer = WriterThread(disk.write, disk.finish)
+    writer.close()
+    writer.close()
     assert disk.finished == 0

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, Engine, Table
 
 from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.schema import tables
+from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
+MANY_EVENTS = 50_000
+"""A pass that read more gives the planner something new to know; so may many that read less."""
 LEAST_ROWS = 1_000
 """With fewer jobs and series, any plan is fast enough."""
 
@@ -23,8 +25,7 @@ _SAMPLED_ROWS = 1_000
 _SAMPLES_TARGET = 10
 """PostgreSQL's statistics target for the sample tables, which are only queried by key: it reads 300 times as many rows.
 The other tables have the database's own target, by default 100, because questions compare fields and metrics."""
-_SAMPLES = (tables.scalar_sample, tables.payload_sample)
-_OTHERS = tuple(table for table in tables.metadata.sorted_tables if table not in _SAMPLES)
+_OTHERS = tuple(table for table in metadata.sorted_tables if table not in SAMPLE_TABLES)
 """Small tables too: for a table without statistics the planner assumes hundreds of rows (PostgreSQL) or a million
 (SQLite). With so many base dirs, it would answer a question about all jobs by a scan of all jobs per base dir."""
 _GROWN = """
@@ -42,7 +43,7 @@ _FORGET = "DELETE FROM sqlite_stat1 WHERE tbl = 'lineage_store'"
 _REMEMBER = "INSERT INTO sqlite_stat1 (tbl, stat) VALUES ('lineage_store', ?)"
 
 
-def is_due(engine: Engine) -> bool:
+def are_due(engine: Engine) -> bool:
     """Return whether SQLite has no statistics, or has twice the jobs and series that it had when they were gathered.
 
     False on PostgreSQL and below LEAST_ROWS. Costs two small index lookups.
@@ -64,16 +65,16 @@ def _number(connection: Connection, query: str) -> int:
     return int(connection.exec_driver_sql(query).scalar_one())
 
 
-def analyse(engine: Engine) -> None:
+def gather(engine: Engine) -> None:
     """Gather statistics: on PostgreSQL of the tables that have doubled in size, on SQLite of all tables."""
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
             _analyse_grown(connection, _OTHERS)
             connection.exec_driver_sql(f"SET LOCAL default_statistics_target = {_SAMPLES_TARGET}")
-            _analyse_grown(connection, _SAMPLES)
+            _analyse_grown(connection, SAMPLE_TABLES)
             return
         connection.exec_driver_sql(f"PRAGMA analysis_limit = {_SAMPLED_ROWS}")
-        for table in (*_OTHERS, *_SAMPLES):
+        for table in (*_OTHERS, *SAMPLE_TABLES):
             connection.exec_driver_sql(f"ANALYZE {table.name}")
         connection.exec_driver_sql(_FORGET)
         connection.exec_driver_sql(_REMEMBER, (str(_number(connection, _MADE)),))

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from lineage_store.errors import LeaseHeldError
 
 # Only members of pg_read_all_stats see what another role's session waits for; the others see NULL. All see its name.
-_END_STALLED = text("""
+_END_STOPPED = text("""
 SELECT pid, usename, stalled, CASE WHEN stalled THEN pg_terminate_backend(pid, 5000) END AS ended
 FROM (
   SELECT pid, usename,
@@ -32,7 +32,7 @@ _RIGHTS = (
 )
 
 
-def end_stalled_holder(connection: Connection, session_name: str, lasts_s: float) -> None:
+def end_stopped_holder(connection: Connection, session_name: str, lasts_s: float) -> None:
     """End the session of this name if its transaction is older than `lasts_s` and waits for the client.
 
     Does nothing on SQLite. Raises LeaseHeldError if this role may not see or end the session.
@@ -41,7 +41,7 @@ def end_stalled_holder(connection: Connection, session_name: str, lasts_s: float
         return
     this = {"session_name": session_name, "lasts_s": lasts_s}
     try:
-        holder = connection.execute(_END_STALLED, this).first()
+        holder = connection.execute(_END_STOPPED, this).first()
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
             raise
