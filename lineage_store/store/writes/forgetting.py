@@ -59,10 +59,9 @@ def ids_of(connection: Connection, path: str) -> list[int]:
 def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
     """Count what the store holds of these base dirs."""
     jobs = connection.execute(select(func.count()).where(train_job.c.base_dir_id.in_(ids))).scalar_one()
-    said = select(func.count(), func.count(train_job.c.id)).join_from(
-        annotation, train_job, ANNOTATED, isouter=True
-    )
-    everybodys, annotated = connection.execute(said.where(annotation.c.base_dir_id.in_(ids), SAID)).one()
+    said = select(func.count()).select_from(annotation).where(annotation.c.base_dir_id.in_(ids), SAID)
+    everybodys = connection.execute(said).scalar_one()
+    annotated = connection.execute(said.join(train_job, ANNOTATED)).scalar_one()
     return Holdings(jobs, annotated, everybodys - annotated)
 
 
