@@ -88,14 +88,14 @@ class Questions(OpenedStore):
 
         Raises:
             LineageSearchConditionParamError: the condition or a name is refused.
-            LineageParamTypeError, LineageParamValueError: `most` is no whole number from 1.
+            LineageParamTypeError, LineageParamValueError: `most` is no whole number from 1, nor None.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
         from lineage_store.query.search.columns import job_columns
         from lineage_store.query.search.subjects import read_subject
         from lineage_store.store.database.paging import check_count
 
-        check_count("most", most)
+        check_count("most", 1 if most is None else most)
         wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
             return job_columns(
