@@ -33,6 +33,7 @@ _INT64, _FLOAT64 = 6, 7
 """Serial types of the two kinds of values, which take eight bytes each."""
 _PAGE_COUNT = slice(28, 32)
 """The bytes of a database's header that say how many pages it has."""
+_ROWID_BYTES = 4
 _FIRST_ROWID = 1 << 21
 """The least rowid that takes four bytes."""
 
@@ -73,7 +74,12 @@ def _cells(columns: Sequence[Numbers]) -> Bytes:
     header = [1 + len(columns), *(_FLOAT64 if each else _INT64 for each in is_float)]
     length = _varint(len(header) + 8 * len(columns))
     values = [(f"c{n}", ">f8" if each else ">i8") for n, each in enumerate(is_float)]
-    parts = [("length", "u1", len(length)), ("rowid", "u1", 4), ("header", "u1", len(header)), *values]
+    parts = [
+        ("length", "u1", (len(length),)),
+        ("rowid", "u1", (_ROWID_BYTES,)),
+        ("header", "u1", (len(header),)),
+        *values,
+    ]
     cells = np.empty(len(columns[0]), np.dtype(parts))
     cells["length"], cells["header"] = length, header
     cells["rowid"] = _varints(_FIRST_ROWID + np.arange(len(cells)))
