@@ -10,7 +10,7 @@ shards, because that takes all leases. Does not know files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -85,13 +85,14 @@ def acquire(
         held = Lease(base_dir_id, holder, seen[0].epoch, lasts_s, shards)
         confirm(connection, held)
         return held
-    locked = []
-    for row in seen:
-        gives_way = row.holder == holder or (
+
+    def gives_way(row: Row[Any]) -> bool:
+        return row.holder == holder or (
             row.mode == "daemon"
             and (before_daemons or (spread and _leads_more(connection, row.holder, holder, now)))
         )
-        locked.append(_freed_row(connection, row, lasts_s, now, gives_way=gives_way, wait=before_daemons))
+
+    locked = [_freed_row(connection, row, lasts_s, now, gives_way, wait=before_daemons) for row in seen]
     if shard_count(connection, base_dir_id) != shards.count:
         raise LeaseHeldError("The number of the base dir's shards has just been changed.", hint="Try again.")
     lease = Lease(base_dir_id, holder, max(row.epoch for row in locked) + 1, lasts_s, shards)
@@ -108,10 +109,16 @@ def _take(connection: Connection, lease: Lease, mode: str) -> None:
 
 
 def _freed_row(
-    connection: Connection, seen: Row[Any], lasts_s: float, now: datetime, *, gives_way: bool, wait: bool
+    connection: Connection,
+    seen: Row[Any],
+    lasts_s: float,
+    now: datetime,
+    gives_way: Callable[[Row[Any]], bool],
+    *,
+    wait: bool,
 ) -> Row[Any]:
     """Lock and return the row of a shard if it is free or its holder gives way; else raise LeaseHeldError."""
-    if not gives_way:
+    if not (yields := gives_way(seen)):
         _refuse_if_held(seen, now)
     # `_locked_row` names the session that takes a lease over after the lease before it: a session that stalls while
     # taking over is found by that name, just like a stalled holder.
@@ -119,7 +126,9 @@ def _freed_row(
     if seen.expires_at <= now:
         end_stopped_holder(connection, name, lasts_s)
     row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait, session_name=name)
-    if row.epoch != seen.epoch or not gives_way:
+    if row.epoch != seen.epoch and gives_way(row):  # another daemon has taken it over meanwhile
+        return _freed_row(connection, row, lasts_s, now, gives_way, wait=wait)
+    if row.epoch != seen.epoch or not yields:
         _refuse_if_held(row, database_time(connection))
     return row
 

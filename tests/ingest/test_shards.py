@@ -419,6 +419,29 @@ def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_i
     commit.heartbeat(postgres_engine, mine, searched=False)
 
 
+def test_a_daemon_that_takes_over_in_the_last_moment_gives_way_like_the_one_before(
+    postgres_url: str, postgres_engine: Engine, base_dir: Path
+) -> None:
+    base_dir_id = base_dirs.register(postgres_engine, base_dir)
+    lead(postgres_engine, base_dir_id, None, "elsewhere:1:a")
+    taken_over: list[int] = []
+
+    def take_over_before_the_lock(*execution: Any) -> None:
+        if "FOR UPDATE" in execution[2] and not taken_over:
+            with writing(postgres_engine) as other:
+                changed = (
+                    "UPDATE ingest_lease SET holder = 'elsewhere:2:b', epoch = epoch + 1 RETURNING epoch"
+                )
+                taken_over.append(other.execute(text(changed)).scalar_one())
+
+    with opened(postgres_url) as taking:
+        event.listen(taking, "before_cursor_execute", take_over_before_the_lock)
+        with writing(taking) as connection:
+            mine = leases.acquire(connection, base_dir_id, "me:1:x", 15.0, "once", before_daemons=True)
+    assert taken_over == [mine.epoch - 1]
+    commit.heartbeat(postgres_engine, mine, searched=False)
+
+
 # --- changing their number ---
 
 
