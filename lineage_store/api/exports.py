@@ -66,7 +66,8 @@ class Exports(Operations):
         from lineage_store.query.export.sources import of_view
         from lineage_store.store.schema.views import VIEWS
 
-        check_text("what", "" if what is None else what)
+        if what is not None:
+            check_text("what", what)
         check_text("format", format)
         found, is_directory = formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
         if not is_directory and (isinstance(to, io.TextIOBase) or not hasattr(to, "write")):

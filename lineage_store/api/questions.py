@@ -95,7 +95,8 @@ class Questions(OpenedStore):
         from lineage_store.query.search.subjects import read_subject
         from lineage_store.store.database.paging import check_count
 
-        check_count("most", 1 if most is None else most)
+        if most is not None:
+            check_count("most", most)
         wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
         with self._reading() as connection:
             return job_columns(

@@ -23,6 +23,11 @@ def holder_name() -> str:
     return f"{socket.gethostname()}:{pid}:{_place()}-{begun(pid)}-{secrets.token_hex(3)}"
 
 
+def process_of(holder: str) -> str:
+    """Return the process part of a holder's name: a daemon holds each of its leases under another name."""
+    return holder.rpartition(":")[0]
+
+
 def lives(holder: str) -> bool | None:
     """Return whether a holder's process still runs; None if this process cannot see it."""
     name = _NAME.fullmatch(holder)

@@ -22,7 +22,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.store.database.dialects import time_in, time_now, upsert
 from lineage_store.store.database.engine import database_time
-from lineage_store.store.holders import lives
+from lineage_store.store.holders import lives, process_of
 from lineage_store.store.schema.tables import base_dir, ingest_lease
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.store.stopped_holders import end_stopped_holder
@@ -74,8 +74,9 @@ def acquire(
     """
     shards = Shards(shard_count(connection, base_dir_id), shard)
     if shard is not None and shard >= shards.count:
-        absent = f"There is no shard {shard}: the base dir has {shards.count}."
-        raise LeaseHeldError(absent, ends_in_s=lasts_s)
+        raise LeaseHeldError(
+            f"There is no shard {shard}: the base dir has {shards.count}.", ends_in_s=lasts_s
+        )
     now = database_time(connection)
     seen = [
         _row(connection, base_dir_id, number) or _made_row(connection, base_dir_id, number, holder, mode, now)
@@ -126,9 +127,9 @@ def _freed_row(
     if seen.expires_at <= now:
         end_stopped_holder(connection, name, lasts_s)
     row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait, session_name=name)
-    if row.epoch != seen.epoch and gives_way(row):  # another daemon has taken it over meanwhile
-        return _freed_row(connection, row, lasts_s, now, gives_way, wait=wait)
-    if row.epoch != seen.epoch or not yields:
+    if row.epoch != seen.epoch:  # another ingester has taken it over meanwhile
+        return _freed_row(connection, row, lasts_s, database_time(connection), gives_way, wait=wait)
+    if not yields:
         _refuse_if_held(row, database_time(connection))
     return row
 
@@ -183,12 +184,10 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
 
 def _renewed(connection: Connection, lease: Lease, shard: int, lasts_s: float) -> datetime | None:
     """Lock a shard and let its lease end in `lasts_s`; return the database's time, None if the lease was lost."""
-    held = dict(zip(_IDENTITY, (lease.base_dir_id, shard, lease.holder, lease.epoch), strict=True))
-    values = {**held, "lasts_s": lasts_s, "session_name": lease.session_name}
-    renewal = _renewal(connection.dialect.name)
-    return connection.execute(
-        renewal, {f"of_{name}": each for name, each in values.items()}
-    ).scalar_one_or_none()
+    held = zip(_IDENTITY, (lease.base_dir_id, shard, lease.holder, lease.epoch), strict=True)
+    values = {f"of_{name}": each for name, each in held}
+    values |= {"of_lasts_s": lasts_s, "of_session_name": lease.session_name}
+    return connection.execute(_renewal(connection.dialect.name), values).scalar_one_or_none()
 
 
 @cache
@@ -257,9 +256,8 @@ def _row(connection: Connection, base_dir_id: int, shard: int) -> Row[Any] | Non
 
 
 def _of(base_dir_id: int, shard: int) -> Select[Any]:
-    return select(ingest_lease).where(
-        ingest_lease.c.base_dir_id == base_dir_id, ingest_lease.c.shard == shard
-    )
+    lease = ingest_lease.c
+    return select(ingest_lease).where(lease.base_dir_id == base_dir_id, lease.shard == shard)
 
 
 def _locked_row(
@@ -286,8 +284,8 @@ def _made_row(
 ) -> Row[Any]:
     """Insert a free row for a shard that was never led, and return it; a concurrent insert makes this one wait."""
     free = {"holder": holder, "epoch": 0, "mode": mode, "acquired_at": now, "expires_at": now}
-    this = {"base_dir_id": base_dir_id, "shard": shard}
-    connection.execute(upsert(connection, ingest_lease, list(this)), {**this, **free})
+    inserts = upsert(connection, ingest_lease, ["base_dir_id", "shard"])
+    connection.execute(inserts, {"base_dir_id": base_dir_id, "shard": shard, **free})
     row = _row(connection, base_dir_id, shard)
     assert row is not None
     return row
@@ -300,10 +298,5 @@ def _leads_more(connection: Connection, leader: str, other: str, now: datetime) 
         .join(base_dir)
         .where(ingest_lease.c.mode == "daemon", ingest_lease.c.expires_at > now, ~base_dir.c.leaving)
     )
-    count = Counter(map(_process, connection.execute(led).scalars()))
-    return count[_process(leader)] >= count[_process(other)] + 2
-
-
-def _process(holder: str) -> str:
-    """Return the process part of a holder's name: a daemon holds each of its leases under another name."""
-    return holder.rpartition(":")[0]
+    count = Counter(map(process_of, connection.execute(led).scalars()))
+    return count[process_of(leader)] >= count[process_of(other)] + 2

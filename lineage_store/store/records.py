@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # a question needs no arrays
 Column: TypeAlias = Union["NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.object_]"]
 """Numbers, or texts as objects; NaN stands for NULL."""
 
+Block: TypeAlias = Sequence[Column | None]
+"""Columns of equal length; None stands for a column of NULLs."""
 
 FileKey: TypeAlias = tuple[int, int]
 """The key of a log file: (job id, number of the file within the job)."""

@@ -33,7 +33,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     path = real_path(base_dir)
     with session.open_store(writes=True) as store:
         found = store.holdings(path)
-        what = _told(found)
+        what = _summary(found)
         if not (yes or agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("Nothing was forgotten.")
             return 1
@@ -62,12 +62,12 @@ def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) 
     """
     with session.open_store(writes=True) as store, session.working("Moving"):
         done = store.plan_move(old, new) if dry_run else store.move(old, new, force=force)
-    what = f"{_told(done.holdings)}; {done.files:,} log files"
+    what = f"{_summary(done.holdings)}; {done.files:,} log files"
     lacking = f", {done.absent:,} of which are not there, such as {done.example}" if done.absent else ""
     said = "would be at" if dry_run else "is at"
     click.echo(escaped(f"{done.old} {said} {done.new} now ({what}{lacking})."))
 
 
-def _told(found: Holdings) -> str:
+def _summary(found: Holdings) -> str:
     removed = f", and those of {found.of_removed:,} removed jobs" if found.of_removed else ""
     return f"{found.jobs:,} jobs, {found.annotated:,} of them with a label or remark{removed}"

@@ -20,16 +20,13 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Integer, Table, fu
 from sqlalchemy.types import Float
 
 from lineage_store.store.database.copying import copied, copying
-from lineage_store.store.records import Column
+from lineage_store.store.records import Block, Column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)
 _NULL = struct.pack(">i", -1)
 _ROWS_AT_ONCE = 2048
 _NAN: ColumnElement[float] = literal_column("float8 'NaN'")
-
-Block = Sequence[Column | None]
-"""Columns of equal length; None stands for a column of NULLs."""
 
 
 def copy(connection: Connection, table: Table, block: Block) -> None:

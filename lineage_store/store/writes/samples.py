@@ -76,7 +76,7 @@ def write_samples(
     return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}, room.full
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Room:
     """How many series the files of a batch have already, and which of them had no room for another one."""
 

@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Table
 
 from lineage_store.store.database import sqlite_image
-from lineage_store.store.records import Column
-
-Block = Sequence[Column | None]
-"""Columns of equal length; None stands for a column of NULLs."""
+from lineage_store.store.records import Block, Column
 
 CAN_STAGE = hasattr(sqlite3.Connection, "deserialize")
 STAGED = "staged"
