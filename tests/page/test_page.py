@@ -599,6 +599,23 @@ def test_known_values_are_those_of_all_jobs(page: Any) -> None:
     expect(offered).to_have_count(10)
 
 
+def test_what_is_typed_while_a_condition_is_applied_stays(page: Any) -> None:
+    page.goto("/jobs")
+    condition = page.get_by_role("combobox", name="Condition")
+    condition.fill("optimizer=Adam")
+    condition.evaluate(
+        """input => {
+            input.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true}));
+            setTimeout(() => {
+                input.value = "epoch>";
+                input.dispatchEvent(new InputEvent("input", {bubbles: true}));
+            });
+        }"""
+    )
+    expect(page.get_by_role("status").filter(has_text="5 jobs")).to_be_visible()
+    expect(condition).to_have_value("epoch>")
+
+
 def test_ranges_are_given_in_numbers_and_words(page: Any) -> None:
     page.goto("/jobs")
     page.get_by_role("button", name="Ranges").click()

@@ -278,3 +278,4 @@ def test_a_known_value_of_any_kind_finds_its_jobs(page: Any, odd_served: httpx.C
         offered.filter(has_text=name.strip()).first.click()
         condition.press("Enter")
         expect(page.get_by_role("status").filter(has_text="1 job")).to_be_visible()
+        expect(page.get_by_role("link", name=name.strip(), exact=True)).to_be_visible()

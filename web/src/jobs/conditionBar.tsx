@@ -1,7 +1,7 @@
 // The field for the condition, with completions and error messages.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { knownValues, type Names } from "../api";
 import type { Problem } from "../client";
 import { useKeys } from "../parts/keys";
@@ -20,7 +20,8 @@ export function ConditionBar({ value, names, problem, onChange }: Props) {
   const text = useSignal(value);
   const open = useSignal(false);
   const chosen = useSignal(-1);
-  useEffect(() => {
+  // Before the page is painted: a later effect would overwrite what is typed in the meantime.
+  useLayoutEffect(() => {
     text.value = value;
   }, [value]);
   useKeys((event) => {
