@@ -32,7 +32,8 @@ def is_known(engine: Engine, base_dir: Path) -> bool:
 def known_at(engine: Engine, base_dir_id: int) -> str | None:
     """Return the other base dir that has the most jobs in common with this one; None when there is none."""
     with reading(engine) as connection:
-        same, paths = moved.same_jobs(connection, base_dir_id), dict(registry.base_dirs(connection))
+        paths = dict(registry.base_dirs(connection))
+        same = moved.same_jobs(connection, base_dir_id) if len(paths) > 1 else {}
     return from_stored(paths[max(same, key=lambda other: same[other])]) if same else None
 
 
