@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
 from lineage_store.states import JobState, Outcome
@@ -40,25 +40,26 @@ FLOAT_KINDS = "finite, nan, +inf or -inf; NULL when unknown"
 _PARTS = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LineageField:
-    """One lineage field. `group` and `key` say where the training writes it; None: no training writes it."""
+    """One lineage field."""
 
     name: str
     """Its public name in conditions, sort orders and answers, the same as in MindInsight."""
-    group: Group | None
-    key: str | None
     type: FieldType
     meaning: str
+    group: Group | None = None
+    """The part of its own record in which a training writes it; None: no training writes it."""
+    _: KW_ONLY
+    written_as: str = ""
+    """Its key in that part; empty: its name."""
     table: Table = "lineage"
-    column: str
-    """Its column in `table`."""
-    view_column: str | None
-    """Its column in `v_job`, with the unit; None if it is not one of the view's lineage columns."""
+    stored_as: str = ""
+    """Its column in `table`; empty: its name."""
+    unit: str = ""
+    """What the name of its column in `v_job` ends with."""
     searchable: bool = True
     """Whether conditions and sort orders may name it."""
-    listed: bool = True
-    """Whether `model_lineage` of an answer shows it."""
     printed: bool = False
     """Whether `lineage-store filter` prints it when no columns are named."""
     long: bool = False
@@ -71,165 +72,121 @@ class LineageField:
     """All possible values; empty: any value."""
 
     @property
+    def key(self) -> str:
+        """Its key in the part of the record in which a training writes it."""
+        return self.written_as or self.name
+
+    @property
+    def column(self) -> str:
+        """Its column in `table`."""
+        return self.stored_as or self.name
+
+    @property
+    def view_column(self) -> str | None:
+        """Its column in `v_job`, with the unit; None if it is not one of the view's lineage columns."""
+        return f"{self.name}{self.unit}" if self.table == "lineage" else None
+
+    @property
     def kind_column(self) -> str | None:
         """The column of `lineage` and `v_job` that says whether the float is finite; None for other types."""
         return f"{self.column}_kind" if self.type == "float" else None
 
 
-def _written(
-    name: str,
-    where: tuple[Group, str],
-    type_: FieldType,
-    meaning: str,
-    *,
-    unit: str = "",
-    searchable: bool = True,
-    listed: bool = True,
-    printed: bool = False,
-    long: bool = False,
-    tunable: bool = False,
-) -> LineageField:
-    """A field that a training writes at (group, key)."""
-    return LineageField(
-        name=name,
-        group=where[0],
-        key=where[1],
-        type=type_,
-        meaning=meaning,
-        column=name,
-        view_column=f"{name}{unit}",
-        searchable=searchable,
-        listed=listed,
-        printed=printed,
-        long=long,
-        tunable=tunable,
-    )
-
-
-def _of_job(
-    name: str, where: tuple[Table, str], type_: FieldType, meaning: str, *, words: tuple[str, ...] = ()
-) -> LineageField:
-    """A field that the store knows about a job beside its lineage, at (table, column)."""
-    return LineageField(
-        name=name,
-        group=None,
-        key=None,
-        type=type_,
-        meaning=meaning,
-        table=where[0],
-        column=where[1],
-        view_column=None,
-        listed=False,
-        ours=True,
-        words=words,
-    )
-
-
 FIELDS: tuple[LineageField, ...] = (
     LineageField(
-        name="summary_dir",
-        group=None,
-        key=None,
-        type="text",
-        meaning="the job's id, ./name",
-        table="train_job",
-        column="train_id",
-        view_column=None,
-        listed=False,
-        printed=True,
+        "summary_dir", "text", "the job's id, ./name", table="train_job", stored_as="train_id", printed=True
     ),
-    _written(
-        "loss_function", ("hyper_parameters", "loss_function"), "text", "class name of the loss function"
-    ),
-    _written(
-        "train_dataset_path",
-        ("train_dataset", "train_dataset_path"),
-        "text",
-        "directory of the training data",
-        long=True,
-    ),
-    _written(
+    LineageField("loss_function", "text", "class name of the loss function", "hyper_parameters"),
+    LineageField("train_dataset_path", "text", "directory of the training data", "train_dataset", long=True),
+    LineageField(
         "train_dataset_count",
-        ("train_dataset", "train_dataset_size"),
         "integer",
         "training samples per epoch",
+        "train_dataset",
+        written_as="train_dataset_size",
     ),
-    _written(
+    LineageField(
         "test_dataset_path",
-        ("valid_dataset", "valid_dataset_path"),
         "text",
         "directory of the evaluation data",
+        "valid_dataset",
+        written_as="valid_dataset_path",
         long=True,
     ),
-    _written("test_dataset_count", ("valid_dataset", "valid_dataset_size"), "integer", "evaluation samples"),
-    _written("network", ("algorithm", "network"), "text", "class name of the network", printed=True),
-    _written(
-        "optimizer", ("hyper_parameters", "optimizer"), "text", "class name of the optimizer", printed=True
-    ),
-    _written(
-        "learning_rate",
-        ("hyper_parameters", "learning_rate"),
-        "float",
-        "initial learning rate",
-        printed=True,
-        tunable=True,
-    ),
-    _written(
-        "epoch", ("hyper_parameters", "epoch"), "integer", "epochs asked for", printed=True, tunable=True
-    ),
-    _written(
-        "batch_size",
-        ("hyper_parameters", "batch_size"),
-        "integer",
-        "samples per step",
-        printed=True,
-        tunable=True,
-    ),
-    _written("device_num", ("hyper_parameters", "device_num"), "integer", "devices that trained together"),
-    _written("loss", ("algorithm", "loss"), "float", "loss of the last step", printed=True),
-    _written("model_size", ("model", "size"), "integer", "bytes of the checkpoint file", unit="_bytes"),
     LineageField(
-        name="dataset_mark",
-        group=None,
-        key=None,
-        type="text",
-        meaning="equal for jobs with equal dataset pipelines",
-        column="dataset_mark",
-        view_column="dataset_mark",
+        "test_dataset_count",
+        "integer",
+        "evaluation samples",
+        "valid_dataset",
+        written_as="valid_dataset_size",
     ),
-    _written(
-        "parallel_mode",
-        ("hyper_parameters", "parallel_mode"),
-        "text",
-        "parallel mode of the training",
-        searchable=False,
-        listed=False,
+    LineageField("network", "text", "class name of the network", "algorithm", printed=True),
+    LineageField("optimizer", "text", "class name of the optimizer", "hyper_parameters", printed=True),
+    LineageField(
+        "learning_rate", "float", "initial learning rate", "hyper_parameters", printed=True, tunable=True
     ),
-    _written(
+    LineageField("epoch", "integer", "epochs asked for", "hyper_parameters", printed=True, tunable=True),
+    LineageField("batch_size", "integer", "samples per step", "hyper_parameters", printed=True, tunable=True),
+    LineageField("device_num", "integer", "devices that trained together", "hyper_parameters"),
+    LineageField("loss", "float", "loss of the last step", "algorithm", printed=True),
+    LineageField(
+        "model_size", "integer", "bytes of the checkpoint file", "model", written_as="size", unit="_bytes"
+    ),
+    LineageField("dataset_mark", "text", "equal for jobs with equal dataset pipelines"),
+    LineageField(
+        "parallel_mode", "text", "parallel mode of the training", "hyper_parameters", searchable=False
+    ),
+    LineageField(
         "model_path",
-        ("model", "path"),
         "text",
         "where the checkpoint was written, as JSON text",
+        "model",
+        written_as="path",
         searchable=False,
-        listed=False,
         long=True,
     ),
-    _of_job("state", ("train_job", "state"), "text", "how the job stands", words=tuple(JobState)),
-    _of_job(
+    LineageField("state", "text", "how the job stands", table="train_job", ours=True, words=tuple(JobState)),
+    LineageField(
         "outcome",
-        ("train_job", "outcome"),
         "text",
         "how the training ended; none while the job is live, or where nobody knows",
+        table="train_job",
+        ours=True,
         words=tuple(Outcome),
     ),
-    _of_job("host", ("train_job", "host"), "text", "host in the name of the newest log file"),
-    _of_job("updated_at", ("train_job", "update_time"), "time", "when a log file was last modified"),
-    _of_job(
-        "first_started_at", ("train_job", "first_file_time"), "time", "when the first log file was begun"
+    LineageField("host", "text", "host in the name of the newest log file", table="train_job", ours=True),
+    LineageField(
+        "updated_at",
+        "time",
+        "when a log file was last modified",
+        table="train_job",
+        stored_as="update_time",
+        ours=True,
     ),
-    _of_job("last_started_at", ("train_job", "last_file_time"), "time", "when the last log file was begun"),
-    _of_job("tag", ("annotation", "tag"), "integer", f"label that somebody put on it, 0 to {LARGEST_LABEL}"),
-    _of_job("remark", ("annotation", "remark"), "text", "remark that somebody put on it"),
+    LineageField(
+        "first_started_at",
+        "time",
+        "when the first log file was begun",
+        table="train_job",
+        stored_as="first_file_time",
+        ours=True,
+    ),
+    LineageField(
+        "last_started_at",
+        "time",
+        "when the last log file was begun",
+        table="train_job",
+        stored_as="last_file_time",
+        ours=True,
+    ),
+    LineageField(
+        "tag",
+        "integer",
+        f"label that somebody put on it, 0 to {LARGEST_LABEL}",
+        table="annotation",
+        ours=True,
+    ),
+    LineageField("remark", "text", "remark that somebody put on it", table="annotation", ours=True),
 )
 """Every field in MindInsight's order, which is also the order of answers; ours follow."""
 
@@ -255,7 +212,7 @@ MINDINSIGHTS: tuple[LineageField, ...] = tuple(field for field in SEARCHABLE if 
 OF_JOBS: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.ours)
 """The fields that the store knows about a job beside its lineage."""
 
-LISTED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.listed)
+LISTED: tuple[LineageField, ...] = tuple(field for field in SEARCHABLE if field.table == "lineage")
 """The fields that `model_lineage` shows, in MindInsight's order."""
 
 TRAINED: tuple[LineageField, ...] = tuple(field for field in FIELDS if field.group is not None)

@@ -12,9 +12,7 @@ from helpers.changed_package import add_lines, copy_package, run
 from lineage_store.fields import BY_NAME, CONTROL_KEYS, FIELDS, SEARCHABLE, VIEWED, LineageField
 
 ROW = """\
-    _written(
-        "momentum", ("hyper_parameters", "momentum"), "float", "of the optimizer", unit="_share", printed=True
-    ),
+    LineageField("momentum", "float", "of the optimizer", "hyper_parameters", unit="_share", printed=True),
 """
 
 SCRIPT = """
