@@ -2,67 +2,40 @@
 
 from __future__ import annotations
 
-from lineage_store.finding_kinds import Severity
-from lineage_store.findings import Finding
-from lineage_store.ingest.daemon.status_file import DaemonStatus
-from lineage_store.ingest.plan import IngestPlan
-from lineage_store.ingest.report import IngestReport, Progress
-from lineage_store.operations.measures import Measures
-from lineage_store.operations.policies import ExpiredJob, LongSeries, ThinTotal
-from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total, total
-from lineage_store.operations.reread import Reread
-from lineage_store.operations.verify.verifying import FileVerdict
-from lineage_store.operations.why import Verdict
-from lineage_store.query.changes import Change, ChangeKind, Changes
-from lineage_store.query.contents import JobContents
-from lineage_store.query.export.directory import ExportedFile
-from lineage_store.query.export.exporting import ExportProgress, ExportReport
-from lineage_store.query.jobs import TrainJob
-from lineage_store.query.samples import Curve, PayloadSample, Recorded
-from lineage_store.query.search.columns import JobColumns
-from lineage_store.query.status import JobReport, StoreStatus
-from lineage_store.query.table import Table
-from lineage_store.store.admin.read_only_sql import Answer
-from lineage_store.store.admin.replay import Replay
-from lineage_store.store.admin.wal import WriteAheadLog
-from lineage_store.store.writes.forgetting import Holdings
-
-__all__ = [
-    "Answer",
-    "Change",
-    "ChangeKind",
-    "Changes",
-    "CleanUp",
-    "Curve",
-    "DaemonStatus",
-    "ExpiredJob",
-    "ExportProgress",
-    "ExportReport",
-    "ExportedFile",
-    "FileVerdict",
-    "Finding",
-    "Holdings",
-    "IngestPlan",
-    "IngestReport",
-    "JobColumns",
-    "JobContents",
-    "JobReport",
-    "LongSeries",
-    "Measures",
-    "PayloadSample",
-    "Progress",
-    "Recorded",
-    "RemovableJob",
-    "RemovedJob",
-    "Replay",
-    "Reread",
-    "Severity",
-    "StoreStatus",
-    "Table",
-    "ThinTotal",
-    "Total",
-    "TrainJob",
-    "Verdict",
-    "WriteAheadLog",
-    "total",
-]
+from lineage_store.finding_kinds import Severity as Severity
+from lineage_store.findings import Finding as Finding
+from lineage_store.ingest.daemon.status_file import DaemonStatus as DaemonStatus
+from lineage_store.ingest.plan import IngestPlan as IngestPlan
+from lineage_store.ingest.report import IngestReport as IngestReport
+from lineage_store.ingest.report import Progress as Progress
+from lineage_store.operations.measures import Measures as Measures
+from lineage_store.operations.policies import ExpiredJob as ExpiredJob
+from lineage_store.operations.policies import LongSeries as LongSeries
+from lineage_store.operations.policies import ThinTotal as ThinTotal
+from lineage_store.operations.remove import CleanUp as CleanUp
+from lineage_store.operations.remove import RemovableJob as RemovableJob
+from lineage_store.operations.remove import RemovedJob as RemovedJob
+from lineage_store.operations.remove import Total as Total
+from lineage_store.operations.remove import total as total
+from lineage_store.operations.reread import Reread as Reread
+from lineage_store.operations.verify.verifying import FileVerdict as FileVerdict
+from lineage_store.operations.why import Verdict as Verdict
+from lineage_store.query.changes import Change as Change
+from lineage_store.query.changes import ChangeKind as ChangeKind
+from lineage_store.query.changes import Changes as Changes
+from lineage_store.query.contents import JobContents as JobContents
+from lineage_store.query.export.directory import ExportedFile as ExportedFile
+from lineage_store.query.export.exporting import ExportProgress as ExportProgress
+from lineage_store.query.export.exporting import ExportReport as ExportReport
+from lineage_store.query.jobs import TrainJob as TrainJob
+from lineage_store.query.samples import Curve as Curve
+from lineage_store.query.samples import PayloadSample as PayloadSample
+from lineage_store.query.samples import Recorded as Recorded
+from lineage_store.query.search.columns import JobColumns as JobColumns
+from lineage_store.query.status import JobReport as JobReport
+from lineage_store.query.status import StoreStatus as StoreStatus
+from lineage_store.query.table import Table as Table
+from lineage_store.store.admin.read_only_sql import Answer as Answer
+from lineage_store.store.admin.replay import Replay as Replay
+from lineage_store.store.admin.wal import WriteAheadLog as WriteAheadLog
+from lineage_store.store.writes.forgetting import Holdings as Holdings
