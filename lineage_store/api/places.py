@@ -57,22 +57,13 @@ def find_one(store: Jobs, job: JobLike) -> tuple[str, str]:
     raise LineageParamTypeError(f"{job!r} is no job: give a directory, an id ./name or (base dir, id).")
 
 
-def find_job(store: Jobs, text: str, base_dir: str | None = None) -> tuple[str, str]:
-    """Return (base dir, train id) of a text. Raises TrainJobNotFoundError, LineageParamSummaryPathError."""
-    return _find(store, text, base_dir, removed=False)
+def find_job(
+    store: Jobs, text: str, base_dir: str | None = None, *, removed: bool = False
+) -> tuple[str, str]:
+    """Return (base dir, train id) of a text; `removed`: also of a job that was removed from the store.
 
-
-def find_removed(store: Jobs, text: str, base_dir: str | None = None) -> tuple[str, str]:
-    """Return (base dir, train id) of a job that is in the store or was removed from it; raises as `find_job`."""
-    return _find(store, text, base_dir, removed=True)
-
-
-def find_base_dir(base_dir: str | None) -> str | None:
-    """Return the real path of a base dir; None, which means all, stays None."""
-    return None if base_dir is None else str(real_path(base_dir))
-
-
-def _find(store: Jobs, text: str, base_dir: str | None, *, removed: bool) -> tuple[str, str]:
+    Raises TrainJobNotFoundError, LineageParamSummaryPathError.
+    """
     known = store.base_dirs()
     if not known:
         raise TrainJobNotFoundError("The store is empty.", hint="Run `lineage-store ingest BASE_DIR` first.")

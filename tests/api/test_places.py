@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api.places import find_job, find_removed
+from lineage_store.api.places import find_job
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
@@ -38,11 +38,11 @@ def plans(store: LineageStore, asked: list[str]) -> list[str]:
         ]
 
 
-@pytest.mark.parametrize("find", [find_job, find_removed])
-def test_an_id_is_looked_up_by_index(store: LineageStore, tmp_path: Path, find: Any) -> None:
+@pytest.mark.parametrize("removed", [False, True])
+def test_an_id_is_looked_up_by_index(store: LineageStore, tmp_path: Path, removed: bool) -> None:
     asked: list[str] = []
     event.listen(store.engine, "checkout", lambda driver, *_: driver.set_trace_callback(asked.append))
-    assert find(store, "mine") == (str(tmp_path / "one"), "./mine")
+    assert find_job(store, "mine", removed=removed) == (str(tmp_path / "one"), "./mine")
     selects = [statement for statement in asked if statement.startswith("SELECT")]
     steps = [step for step in plans(store, selects) if "train_job" in step]
     assert steps
@@ -64,7 +64,7 @@ def test_a_removed_job_is_found_where_removed_ones_are_wanted(store: LineageStor
     assert store.remove_jobs(gone).jobs == 1
     with pytest.raises(TrainJobNotFoundError):
         find_job(store, "./mine")
-    assert find_removed(store, "./mine") == (str(tmp_path / "one"), "./mine")
+    assert find_job(store, "./mine", removed=True) == (str(tmp_path / "one"), "./mine")
 
 
 def test_removed_jobs_are_listed_on_one_connection(store: LineageStore) -> None:

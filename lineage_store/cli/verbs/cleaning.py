@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.api.places import find_removed
+from lineage_store.api.places import find_job
 from lineage_store.api.where import combined
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
@@ -211,6 +211,6 @@ def _list_removed(
 
 
 def _restore(store: LineageStore, job: str, base_dir: str | None) -> None:
-    place, train_id = find_removed(store, job, base_dir)
+    place, train_id = find_job(store, job, base_dir, removed=True)
     store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))

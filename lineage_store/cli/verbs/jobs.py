@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.api.places import find_base_dir, find_job
+from lineage_store.api.places import find_job
 from lineage_store.cli.option_values import PATH, one_of
 from lineage_store.cli.output import (
     Style,
@@ -89,8 +89,7 @@ def jobs_verb(
     lineage-store jobs --limit 50 --after WzE3MzE2...
     """
     with session.open_store() as store:
-        place = find_base_dir(base_dir)
-        of_these = partial(store.train_jobs, place, state=state, outcome=outcome)
+        of_these = partial(store.train_jobs, base_dir, state=state, outcome=outcome)
         jobs = of_these(limit=limit, page=page - 1, after=after)
         last = jobs[-1].cursor if len(jobs) == limit else None
         more = last and of_these(limit=1, after=last)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.api.places import find_removed
+from lineage_store.api.places import find_job
 from lineage_store.cli.option_values import PATH
 from lineage_store.cli.output import (
     Style,
@@ -108,7 +108,7 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     lineage-store reingest /shared/summaries/run_7
     """
     with session.open_store(writes=True) as store:
-        place, train_id = find_removed(store, job, base_dir)
+        place, train_id = find_job(store, job, base_dir, removed=True)
         with session.working("Reading again"):
             done = store.reingest(place, train_id)
         left = store.problems_below(f"{place}/{train_id}")

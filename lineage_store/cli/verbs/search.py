@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.api.places import find_base_dir
 from lineage_store.api.where import combined
 from lineage_store.cli.option_values import PATH, refusal
 from lineage_store.cli.output import PAGE_ROWS, Style, style_options, write_json, write_rows
@@ -107,7 +106,7 @@ def filter_verb(
 
 def _matches_without_lineage(store: LineageStore, base_dir: str | None, condition: Mapping[str, Any]) -> bool:
     unsorted = {name: value for name, value in condition.items() if not name.startswith("sorted_")}
-    return len(store.jobs(unsorted, columns=["summary_dir"], base_dir=find_base_dir(base_dir), limit=1)) > 0
+    return len(store.jobs(unsorted, columns=["summary_dir"], base_dir=base_dir, limit=1)) > 0
 
 
 def read_condition(text: str | None) -> dict[str, Any] | None:
@@ -175,12 +174,8 @@ def _beside_lineage(
     # If one base dir is asked, or is the only one, MindInsight's answer does not name it.
     if asked or "base_dir" in names:
         listed = {"summary_dir": {"in": [found["summary_dir"] for found in answer["object"]]}}
-        found = store.job_columns(
-            listed if condition is None else condition,
-            asked,
-            base_dir=find_base_dir(base_dir),
-            most=None,
-        )
+        wanted = listed if condition is None else condition
+        found = store.job_columns(wanted, asked, base_dir=base_dir, most=None)
         for (place, train_id), values in found.by_job().items():
             known[place, train_id] = known[None, train_id] = {"base_dir": place, **values}
     return [
