@@ -228,27 +228,26 @@ class OpenedStore:
             yield connection
 
     @contextmanager
-    def _job(
-        self, base_dir: PathLike, train_id: str, engine: Engine | None = None
-    ) -> Iterator[tuple[Connection, BaseDir, int]]:
-        """Open a read transaction, and find a base dir and the id of a job in it. Raises as `job_id`.
-
-        Raises LineageParamSummaryPathError when the store does not know the base dir.
-        """
-        with self._reading(engine) as connection:
-            found = base_dirs.find(connection, base_dir)
-            yield connection, found, job_id(connection, found, train_id)
+    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
+        """Open a read transaction, and find a base dir and the id of a job in it. Raises as `find_job`."""
+        with self._reading() as connection:
+            yield connection, *find_job(connection, base_dir, train_id)
 
 
-def job_id(connection: Connection, base_dir: BaseDir, train_id: str) -> int:
-    """Return the id of a job of a base dir. Raises TrainJobNotFoundError, LineageParamTypeError."""
+def find_job(connection: Connection, base_dir: PathLike, train_id: str) -> tuple[BaseDir, int]:
+    """Return a base dir, and the id of a job of it.
+
+    Raises TrainJobNotFoundError, LineageParamTypeError; LineageParamSummaryPathError when the store does not know the
+    base dir.
+    """
     from lineage_store.query import jobs
     from lineage_store.store.catalog import registry
 
-    found = registry.job_id(connection, base_dir.id, stored_id(train_id))
+    place = base_dirs.find(connection, base_dir)
+    found = registry.job_id(connection, place.id, stored_id(train_id))
     if found is None:
-        raise jobs.no_such_job(train_id, base_dir.path)
-    return found
+        raise jobs.no_such_job(train_id, place.path)
+    return place, found
 
 
 def stored_id(train_id: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import base_dirs
-from lineage_store.api.opened import OpenedStore, check_text, stored_id
+from lineage_store.api.opened import OpenedStore, check_text, find_job, stored_id
 from lineage_store.api.paths import PathLike, real_path
 from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
 from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
@@ -216,9 +216,9 @@ class Questions(OpenedStore):
         engines.require_writable(self._primary)
         changes = _annotation(tag, remark)
         try:
-            with self._job(base_dir, train_id, self._engine) as (_, place, _):
-                pass  # raises if there is no such job
-            with self._named_failures(), engines.writing(self._engine) as connection:
+            with self._reading(self.engine) as connection:
+                place, _ = find_job(connection, base_dir, train_id)
+            with self._named_failures(), engines.writing(self.engine) as connection:
                 now = engines.database_time(connection)
                 remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
         except DatabaseUnavailableError as error:

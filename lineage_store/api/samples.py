@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from lineage_store.api import base_dirs
-from lineage_store.api.opened import OpenedStore, job_id
+from lineage_store.api.opened import OpenedStore, find_job
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
@@ -135,8 +134,8 @@ class Samples(OpenedStore):
             for base_dir, train_id, tag in tags:
                 found.append([])
                 with suppress(*ignored):
-                    job = job_id(connection, base_dirs.find(connection, base_dir), train_id)
-                    found[-1] = samples.find_series(connection, job, SCALAR, tag, device)
+                    _, job_id = find_job(connection, base_dir, train_id)
+                    found[-1] = samples.find_series(connection, job_id, SCALAR, tag, device)
             return samples.curves(connection, found, first, end, points=points, superseded=superseded)
 
     # Payloads: these methods return metadata; `.read()` of each item reads the log file, and raises

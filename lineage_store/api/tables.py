@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lineage_store.api import base_dirs
 from lineage_store.api.jobs import Jobs
-from lineage_store.api.opened import check_text, job_id
+from lineage_store.api.opened import check_text, find_job
 from lineage_store.api.operations import Operations
 from lineage_store.api.paths import PathLike
 from lineage_store.api.places import find_each, find_one
@@ -100,8 +100,7 @@ class Tables(Questions, Jobs, Samples, Operations):
         with self._reading() as connection:
             found = {}
             for place in places:
-                base_dir = base_dirs.find(connection, place[0])
-                job_id(connection, base_dir, place[1])  # raises if there is no such job
+                base_dir, _ = find_job(connection, *place)
                 found[place] = base_dir.id
             return comparison(connection, found, alike=alike)
 
@@ -126,6 +125,6 @@ class Tables(Questions, Jobs, Samples, Operations):
         with self._reading() as connection:
             for place in places:
                 with suppress(*ignored):
-                    job = job_id(connection, base_dirs.find(connection, place[0]), place[1])
-                    found.append((place, samples.scalars(connection, job, tag, **chosen)))
+                    _, job_id = find_job(connection, *place)
+                    found.append((place, samples.scalars(connection, job_id, tag, **chosen)))
         return curve_table(found)
