@@ -127,15 +127,19 @@ class OpenedStore:
 
     @property
     def engine(self) -> Engine:
-        """The SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not."""
-        return self._engine
+        """The primary's SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not.
+
+        Raises if its schema does not fit, or if it does not answer the first check of that.
+        """
+        self._require_fit()
+        return self._primary
 
     @property
     def read_engine(self) -> Engine:
         """The engine for the next question: the standby's, if there is one, unless it lacks what was written here."""
         standby = self._standby
         if standby is None or (self._require_copy(standby) and standby.lacks_writes()):
-            return self._engine
+            return self.engine
         return standby.engine
 
     def answers_as_followed(self) -> bool:
@@ -148,25 +152,19 @@ class OpenedStore:
             self._standby.stay_no_older()
 
     @property
-    def _engine(self) -> Engine:
-        """The primary's engine. Raises if its schema does not fit, or if it does not answer the first check of that."""
-        self._require_fit()
-        return self._primary
-
-    @property
     def _informed(self) -> Engine:
         """The engine for the status of ingest: the primary's, because leases look expired on a standby that lags.
 
         While the primary does not answer, it is the engine for questions.
         """
         if self._standby is None or self._standby.primary_answers():
-            return self._engine
+            return self.engine
         return self.read_engine
 
     @property
     def _followed(self) -> Engine:
         """The engine that is watched for changes: the standby's, if there is one."""
-        return self._engine if self._standby is None else self._standby.engine
+        return self.engine if self._standby is None else self._standby.engine
 
     def _require_fit(self) -> None:
         if self._is_fit:

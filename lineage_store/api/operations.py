@@ -71,7 +71,7 @@ class Operations(Removals):
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
         try:
             path = None if base_dir is None else self._place(base_dir).path
-            found = health.findings(self._engine, path, wanted, within_s=within_s)
+            found = health.findings(self.engine, path, wanted, within_s=within_s)
         except DatabaseUnavailableError as error:
             if self._standby is None:
                 raise
@@ -132,7 +132,7 @@ class Operations(Removals):
         """Say why a file or job is or is not in the store. Raises LineageParamSummaryPathError for an invalid path."""
         from lineage_store.operations.why import why
 
-        return why(self._engine, absolute_path(path), self.settings)
+        return why(self.engine, absolute_path(path), self.settings)
 
     def cycles(self, base_dir: PathLike | None = None, *, limit: int = 20) -> Sequence[Row]:
         """Return the rows of v_ingest_cycle for the last `limit` passes over each base dir (or one), newest first."""
@@ -197,7 +197,7 @@ class Operations(Removals):
         for place in places:
             within = None if wanted in (None, place.path) else wanted.relative_to(place.path).as_posix()
             only = None if within is None else reread.below(to_stored(within))
-            total = total.plus(reread.retry(self._engine, place.path, place.id, self.settings, only))
+            total = total.plus(reread.retry(self.engine, place.path, place.id, self.settings, only))
         return total
 
     def reingest(self, base_dir: PathLike, train_id: str) -> Reread:
@@ -209,7 +209,7 @@ class Operations(Removals):
         from lineage_store.operations import reread
 
         place = self._place(base_dir)
-        return reread.reingest(self._engine, place.path, place.id, stored_id(train_id), self.settings)
+        return reread.reingest(self.engine, place.path, place.id, stored_id(train_id), self.settings)
 
     def choose_best(self) -> int:
         """Choose the best result of each metric again by the setting `less_is_better`; return how many jobs changed.
@@ -218,7 +218,7 @@ class Operations(Removals):
         """
         from lineage_store.operations.choose_best import choose_best
 
-        return choose_best(self._engine, self.settings)
+        return choose_best(self.engine, self.settings)
 
     def verify(
         self, base_dir: PathLike | None = None, train_id: str | None = None, *, sample: int | None = None
@@ -232,7 +232,7 @@ class Operations(Removals):
 
         job = None if train_id is None else stored_id(train_id)
         for place in self._places(base_dir):
-            yield from verify(self._engine, place.path, place.id, self.settings, train_id=job, sample=sample)
+            yield from verify(self.engine, place.path, place.id, self.settings, train_id=job, sample=sample)
 
     # --- the database -----------------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Operations(Removals):
         """Write a snapshot of a SQLite store for others to read; return its size in bytes."""
         from lineage_store.store.admin.publish import publish
 
-        return publish(self._engine, absolute_path(file), mode, told)
+        return publish(self.engine, absolute_path(file), mode, told)
 
     def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
         """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
@@ -270,4 +270,4 @@ class Operations(Removals):
         """
         from lineage_store.operations.backup import backup
 
-        return backup(self._engine, absolute_path(file), told)
+        return backup(self.engine, absolute_path(file), told)

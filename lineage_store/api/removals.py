@@ -42,8 +42,8 @@ class Removals(OpenedStore):
         from lineage_store.operations import remove
 
         for place in self._places(base_dir):
-            rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
-            for job in remove.named_by(self._engine, place.id, rules):
+            rules = remove.rules_of(self.engine, place.id, place.path, clean_up)
+            for job in remove.named_by(self.engine, place.id, rules):
                 train_id = from_stored(job.train_id)
                 yield remove.RemovableJob(
                     str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
@@ -67,8 +67,8 @@ class Removals(OpenedStore):
 
         done = remove.Total()
         for place in self._places(base_dir):
-            rules = remove.rules_of(self._engine, place.id, place.path, clean_up)
-            for page in remove.remove(self._engine, place.id, rules, self.settings):
+            rules = remove.rules_of(self.engine, place.id, place.path, clean_up)
+            for page in remove.remove(self.engine, place.id, rules, self.settings):
                 done = done.plus(remove.total(page))
                 progress(done)
         return done
@@ -83,7 +83,7 @@ class Removals(OpenedStore):
 
         wanted = policies.required(self.settings)
         for place in self._places(base_dir):
-            for job in policies.named_by(self._engine, place.id, wanted):
+            for job in policies.named_by(self.engine, place.id, wanted):
                 yield policies.ExpiredJob.of(str(place.path), job)
 
     def remove_expired_jobs(
@@ -98,7 +98,7 @@ class Removals(OpenedStore):
 
         done, wanted = remove.Total(), policies.required(self.settings)
         for place in self._places(base_dir):
-            for page in policies.carry_out(self._engine, place.id, wanted, self.settings):
+            for page in policies.carry_out(self.engine, place.id, wanted, self.settings):
                 done = done.plus(remove.total(page))
                 progress(done)
         return done
@@ -110,7 +110,7 @@ class Removals(OpenedStore):
 
         wanted = policies.required(self.settings)
         for place in self._places(base_dir):
-            for series in named_series(self._engine, place.id, wanted):
+            for series in named_series(self.engine, place.id, wanted):
                 yield policies.LongSeries.of(str(place.path), series, wanted)
 
     def thin_series(
@@ -126,7 +126,7 @@ class Removals(OpenedStore):
 
         done, wanted = policies.ThinTotal(), policies.required(self.settings)
         for place in self._places(base_dir):
-            for gone in policies.thin_all(self._engine, place.id, wanted, self.settings):
+            for gone in policies.thin_all(self.engine, place.id, wanted, self.settings):
                 done = policies.ThinTotal(done.series + bool(gone), done.samples + gone)
                 progress(done)
         return done
@@ -156,7 +156,7 @@ class Removals(OpenedStore):
         from lineage_store.operations import remove
 
         place = self._place(base_dir)
-        if not remove.restore(self._engine, place.id, stored_id(train_id), self.settings):
+        if not remove.restore(self.engine, place.id, stored_id(train_id), self.settings):
             raise TrainJobNotFoundError(
                 f"No job {train_id} below {place.path} was removed.",
                 hint="`lineage-store gc --removed` lists those.",
@@ -167,7 +167,7 @@ class Removals(OpenedStore):
         from lineage_store.operations import forget
 
         path = real_path(base_dir)
-        return self._known(path, forget.holdings(self._engine, path))
+        return self._known(path, forget.holdings(self.engine, path))
 
     def forget(self, base_dir: PathLike) -> Holdings:
         """Remove a base dir with all its jobs, remarks and labels from the store; log files stay.
@@ -177,14 +177,14 @@ class Removals(OpenedStore):
         from lineage_store.operations import forget
 
         path = real_path(base_dir)
-        return self._known(path, forget.forget(self._engine, path, self.settings))
+        return self._known(path, forget.forget(self.engine, path, self.settings))
 
     def plan_move(self, old: PathLike, new: PathLike) -> Move:
         """Return what `move` would do. Raises as `move` does, but not for a lease or for missing log files."""
         from lineage_store.operations import move
 
         place = self._left(old)
-        return move.plan(self._engine, place.id, place.path, real_path(new))
+        return move.plan(self.engine, place.id, place.path, real_path(new))
 
     def move(self, old: PathLike, new: PathLike, *, force: bool = False) -> Move:
         """Change the path of a base dir in the store, in one transaction; nothing is read again.
@@ -196,12 +196,12 @@ class Removals(OpenedStore):
         from lineage_store.operations import move
 
         place = self._left(old)
-        return move.move(self._engine, place.id, place.path, real_path(new), self.settings, force=force)
+        return move.move(self.engine, place.id, place.path, real_path(new), self.settings, force=force)
 
     def _left(self, old: PathLike) -> BaseDir:
         """Return the base dir at a path that may have become a symbolic link to the new place."""
         named = Path(os.path.normpath(absolute_path(old)))
-        with self._reading(self._engine) as connection:
+        with self._reading(self.engine) as connection:
             known = base_dirs.find_all(connection, None)
             return next((place for place in known if place.path == named), None) or base_dirs.find(
                 connection, old
@@ -214,9 +214,9 @@ class Removals(OpenedStore):
         return found
 
     def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
-        with self._reading(self._engine) as connection:
+        with self._reading(self.engine) as connection:
             return base_dirs.find_all(connection, base_dir)
 
     def _place(self, base_dir: PathLike) -> BaseDir:
-        with self._reading(self._engine) as connection:
+        with self._reading(self.engine) as connection:
             return base_dirs.find(connection, base_dir)

@@ -73,14 +73,14 @@ class LineageStore(Tables, Following, Exports):
         path = real_path(base_dir)
         with self._named_failures():
             return refresh.ingest(
-                self._engine, path, self.settings, progress=progress, should_stop=should_stop
+                self.engine, path, self.settings, progress=progress, should_stop=should_stop
             )
 
     def plan(self, base_dir: PathLike) -> IngestPlan:
         """Return what `ingest` would do, without doing it."""
         from lineage_store.ingest.plan import plan
 
-        return plan(self._engine, real_path(base_dir), self.settings)
+        return plan(self.engine, real_path(base_dir), self.settings)
 
     def run_daemon(
         self,
@@ -107,13 +107,10 @@ class LineageStore(Tables, Following, Exports):
         def wanted(settings: Settings) -> Wanted:
             return Wanted(tuple(map(absolute_path, base_dirs or settings.base_dirs)), settings)
 
+        unsafe = self.settings.allow_network_filesystem
         with (
             metrics_at(self.settings.metrics_port, self.measures),
-            notifying(
-                self._engine,
-                plan_of(self.settings),
-                allow_network_filesystem=self.settings.allow_network_filesystem,
-            ) as notifier,
+            notifying(self.engine, plan_of(self.settings), allow_network_filesystem=unsafe) as notifier,
         ):
 
             def again(reload: Callable[[], Settings]) -> Wanted:
@@ -123,5 +120,5 @@ class LineageStore(Tables, Following, Exports):
                 return found
 
             scheduler.run(
-                self._engine, wanted(self.settings), stop, partial(again, reload) if reload else None
+                self.engine, wanted(self.settings), stop, partial(again, reload) if reload else None
             )

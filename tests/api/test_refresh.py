@@ -89,8 +89,8 @@ def test_where_another_leads_the_store_answers_and_tells_its_age(
     caplog.set_level(logging.INFO, "lineage_store")
     store.ingest(base_dir)
     Log().train(network="B").write_lineage(base_dir / "b")
-    base_dir_id = register_base_dir(store._engine, base_dir)
-    with hold_lease(store._engine, base_dir_id, 15.0, mode="daemon") as lease:
+    base_dir_id = register_base_dir(store.engine, base_dir)
+    with hold_lease(store.engine, base_dir_id, 15.0, mode="daemon") as lease:
         assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
     assert f"Answered from the store (led by {lease.holder}; read " in caplog.text
 

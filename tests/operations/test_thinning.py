@@ -411,7 +411,7 @@ def test_one_that_is_ended_in_between_leaves_each_series_whole_or_thinned(
     for statements in range(1, 60, 3):
         left = statements
         with opened(engine) as store:
-            event.listen(store._engine, "before_cursor_execute", interrupt)
+            event.listen(store.engine, "before_cursor_execute", interrupt)
             with suppress(KeyboardInterrupt):
                 store.thin_series()
         found = rows(engine, "SELECT series_no, sample_count - thinned_count AS stay FROM series")

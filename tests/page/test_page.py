@@ -730,7 +730,7 @@ def test_a_curve_of_which_samples_were_thinned_out_says_so(
     thinning = Settings(keep_every_step_days=90, keep_thinned_buckets=10)
     with LineageStore(database_url, settings=thinning) as store:
         store.ingest(base_dir)
-        with writing(store._engine) as connection:
+        with writing(store.engine) as connection:
             connection.execute(update(train_job).values(last_grown_at=None))
         gone = store.thin_series().samples
     page.goto(f"/job/{key_of(served)}/old/curves")
