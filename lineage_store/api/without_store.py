@@ -18,6 +18,7 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding
 from lineage_store.store.database import engine as engines
 from lineage_store.store.database.default_location import default_url
+from lineage_store.store.schema import upgrade
 
 if TYPE_CHECKING:
     from lineage_store.ingest.daemon.status_file import DaemonStatus
@@ -38,15 +39,11 @@ def shown_url(settings: Settings) -> str:
 
 def schema_needed() -> str:
     """Return the schema version that this release needs."""
-    from lineage_store.store.schema import upgrade
-
     return upgrade.HEAD
 
 
 def schema_found(settings: Settings) -> str | None:
     """Return the schema version of the database; None while it is empty. Raises NotAStoreError."""
-    from lineage_store.store.schema import upgrade
-
     return upgrade.current(database_url(settings))
 
 
@@ -55,8 +52,6 @@ def check_schema(settings: Settings) -> None:
 
     Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError, DatabaseUnavailableError.
     """
-    from lineage_store.store.schema import upgrade
-
     upgrade.check(database_url(settings))
 
 
@@ -65,8 +60,6 @@ def upgrade_schema(settings: Settings, *, create: bool = True) -> None:
 
     Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError.
     """
-    from lineage_store.store.schema import upgrade
-
     url = database_url(settings)
     if not create and upgrade.current(url) is None:
         raise upgrade.no_store(url)
@@ -88,7 +81,6 @@ def grant(
     roles. `dry_run`: run nothing, and return all statements.
     """
     from lineage_store.store.admin import roles
-    from lineage_store.store.schema import upgrade
 
     wanted = roles.Roles(owner, ingest, tuple(readers), tuple(analysts))
     with _engine(settings) as engine:
@@ -105,7 +97,6 @@ def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], Non
     Readers and ingest go on meanwhile. After an interruption, the same call resumes the work. Raises LineageStoreError.
     """
     from lineage_store.store.admin import partitioning
-    from lineage_store.store.schema import upgrade
 
     with _engine(settings) as engine:
         upgrade.check(engine)
@@ -118,7 +109,6 @@ def distribute(settings: Settings, part: str, shards: int, *, dry_run: bool = Fa
     Raises LineageStoreError when that is impossible, such as without the extension.
     """
     from lineage_store.store.admin import distributing
-    from lineage_store.store.schema import upgrade
     from lineage_store.store.schema.distribution import Part
 
     with _engine(settings) as engine:
