@@ -7,8 +7,8 @@ a daemon does that or the store is read-only; if reading it fails, the answer co
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +119,10 @@ def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
     return LineageFileNotFoundError(f"There is no log file in {path}, neither now nor in the store.")
 
 
-@contextmanager
-def _opened(store: LineageStore | str | None) -> Iterator[LineageStore]:
+def _opened(store: LineageStore | str | None) -> AbstractContextManager[LineageStore]:
     from lineage_store.api.open_stores import kept_store
 
-    if isinstance(store, LineageStore):
-        yield store
-    else:
-        with kept_store(store) as opened:
-            yield opened
+    return nullcontext(store) if isinstance(store, LineageStore) else kept_store(store)
 
 
 def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | None = None) -> None:
