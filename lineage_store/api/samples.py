@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from lineage_store.api.opened import OpenedStore, find_job
 from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
-from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.store.database.conflicts import all_asked_again
 from lineage_store.texts import shown
 
@@ -44,14 +44,7 @@ class Samples(OpenedStore):
             return samples.tags(connection, job_id)
 
     def scalars(
-        self,
-        base_dir: PathLike,
-        train_id: str,
-        tag: str,
-        *,
-        start: int | None = None,
-        stop: int | None = None,
-        device: int | None = None,
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
     ) -> samples.Scalars:
         """Return every step of a scalar, from step `start` up to but not including `stop`.
 
@@ -71,7 +64,7 @@ class Samples(OpenedStore):
         from lineage_store.query import samples
 
         with self._job(base_dir, train_id) as (connection, _, job_id):
-            return samples.scalars(connection, job_id, tag, start=start, stop=stop, device=device)
+            return samples.scalars(connection, job_id, tag, **chosen)
 
     def recorded_scalars(
         self, base_dir: PathLike, train_id: str, tag: str
@@ -120,7 +113,6 @@ class Samples(OpenedStore):
             TrainJobNotFoundError: there is no such job.
             SampleNotFoundError: there is no such tag; the error names close ones.
         """
-        from lineage_store.plugins import SCALAR
         from lineage_store.query import samples
 
         if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
