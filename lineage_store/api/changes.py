@@ -156,6 +156,5 @@ def _watch(store: Following) -> CommitWatch:
     from lineage_store.query.changes import SIGN
     from lineage_store.store.database.commit_watch import CommitWatch
 
-    return CommitWatch(
-        store._followed, SIGN, allow_network_filesystem=store.settings.allow_network_filesystem
-    )
+    unsafe = store.settings.allow_network_filesystem
+    return CommitWatch(store._followed, SIGN, allow_network_filesystem=unsafe)

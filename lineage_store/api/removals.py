@@ -203,9 +203,8 @@ class Removals(OpenedStore):
         named = Path(os.path.normpath(absolute_path(old)))
         with self._reading(self.engine) as connection:
             known = base_dirs.find_all(connection, None)
-            return next((place for place in known if place.path == named), None) or base_dirs.find(
-                connection, old
-            )
+            found = next((place for place in known if place.path == named), None)
+            return found or base_dirs.find(connection, old)
 
     def _known(self, path: Path, found: Holdings | None) -> Holdings:
         if found is None:

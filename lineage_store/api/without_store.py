@@ -131,12 +131,9 @@ def copy_store(
     """
     from lineage_store.operations import store_copy
 
+    unsafe = settings.allow_network_filesystem
     return store_copy.copy_store(
-        source_url,
-        target_url,
-        anew=anew,
-        allow_network_filesystem=settings.allow_network_filesystem,
-        told=told,
+        source_url, target_url, anew=anew, allow_network_filesystem=unsafe, told=told
     )
 
 
