@@ -53,13 +53,8 @@ def read_where(text: str) -> dict[str, Any]:
 def read_sort(text: str) -> list[str]:
     """Turn `NAME`, `NAME:asc` or `NAME:desc` into a pair of sorted_by."""
     name, colon, direction = text.rpartition(":")
-    directions = {
-        "asc": "ascending",
-        "ascending": "ascending",
-        "desc": "descending",
-        "descending": "descending",
-    }
-    return [name, directions[direction]] if colon and direction in directions else [text, "ascending"]
+    direction = {"asc": "ascending", "desc": "descending"}.get(direction, direction)
+    return [name, direction] if colon and direction in ("ascending", "descending") else [text, "ascending"]
 
 
 def combined(
