@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
 import click
 
@@ -26,6 +26,7 @@ from lineage_store.texts import escaped
 
 Style = Literal["table", "json", "csv"]
 Row = Sequence[object]
+T = TypeVar("T")
 PAGE_ROWS = 20
 """Rows of a page by default."""
 _CSV_ROWS_AT_A_TIME = 1000
@@ -66,15 +67,15 @@ def _set_limit(context: click.Context, _option: click.Parameter, limit: int | No
     context.meta[_LIMIT] = limit
 
 
-def first(rows: Iterable[Row], limit: int | None) -> Iterable[Row]:
+def first(rows: Iterable[T], limit: int | None) -> Iterable[T]:
     """Return at most `limit` rows; None: all."""
     return islice(rows, limit and min(limit, sys.maxsize))
 
 
 def asked_columns() -> Sequence[str] | None:
     """Return the names in --columns, or None without the option."""
-    context = click.get_current_context(silent=True)
-    return context.meta.get(_COLUMNS) if context else None
+    names: Sequence[str] | None = click.get_current_context().meta.get(_COLUMNS)
+    return names
 
 
 def listing_given(style: Style) -> list[str]:
@@ -86,8 +87,7 @@ def listing_given(style: Style) -> list[str]:
 
 def _as_asked(columns: Sequence[str], rows: Iterable[Row]) -> tuple[Sequence[str], Iterable[Row]]:
     """Apply --columns and --limit to rows. Raises click.BadParameter for an unknown column."""
-    context = click.get_current_context(silent=True)
-    rows = first(rows, context.meta.get(_LIMIT) if context else None)
+    rows = first(rows, click.get_current_context().meta.get(_LIMIT))
     names = asked_columns()
     if names is None:
         return columns, rows
@@ -147,11 +147,10 @@ def write_rows(
     elif style == "csv":
         _write_csv(columns, rows)
     else:
-        write_table(columns, rows, title=title)
+        _write_table(columns, rows, title)
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Row], *, title: str | None = None) -> None:
-    """Write a table for people; --columns and --limit do not apply."""
+def _write_table(columns: Sequence[str], rows: Iterable[Row], title: str | None) -> None:
     rows = list(rows)
     found = [_column(name, [row[index] for row in rows]) for index, name in enumerate(columns)]
     if title:
@@ -164,9 +163,15 @@ def write_table(columns: Sequence[str], rows: Iterable[Row], *, title: str | Non
     _write_lines(lines, room)
 
 
-def write_mappings(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, title: str) -> None:
-    """Write a table for people of the values that rows have under the names in `columns`."""
-    write_table(columns, [[row[name] for name in columns] for row in rows], title=title)
+def write_mappings(
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, Any]],
+    style: Style = "table",
+    *,
+    title: str | None = None,
+) -> None:
+    """Write the values that rows have under the names in `columns`, as `write_rows` does; None where one has none."""
+    write_rows(columns, ([row.get(name) for name in columns] for row in rows), style, title=title)
 
 
 def write_json(value: object) -> None:

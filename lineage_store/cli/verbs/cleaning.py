@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,13 @@ from lineage_store.api.places import find_job
 from lineage_store.api.where import combined
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
-    Row,
     Style,
     columns_option,
     first,
     page_arguments,
     page_options,
     style_options,
-    write_rows,
+    write_mappings,
 )
 from lineage_store.cli.session import Session, agreed, pass_session
 from lineage_store.cli.verbs.search import read_condition
@@ -120,7 +120,7 @@ def gc_verb(
                 "Say which jobs: --older-than, --where, --condition or --missing; or --policies alone."
             )
         if dry_run and policies:
-            write_rows(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
+            write_mappings(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
         elif dry_run:
             _list_removable(store, rules, base_dir, style, limit)
         else:
@@ -179,35 +179,28 @@ def _shown(total: Total) -> str:
 def _list_removable(
     store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style, limit: int | None
 ) -> None:
-    rows = (
-        (job.base_dir, job.train_id, job.state, instant(job.last_wall_time), job.log_bytes)
-        for job in store.removable_jobs(rules, base_dir)
-    )
-    write_rows(COLUMNS, first(rows, limit), style)
+    jobs = first(store.removable_jobs(rules, base_dir), limit)
+    rows = ({**asdict(job), "last_event_at": instant(job.last_wall_time)} for job in jobs)
+    write_mappings(COLUMNS, rows, style)
 
 
-def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Row]:
+def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Mapping[str, object]]:
     """Yield the jobs that would go, and the series that would be thinned of those that stay."""
     going = set[tuple[str, str]]()
     for job in store.expired_jobs(base_dir):
         going.add((job.base_dir, job.train_id))
-        yield (
-            *(job.base_dir, job.train_id, job.policy, job.state, instant(job.begun)),
-            *(instant(job.last_wall_time), job.on_disk, job.log_bytes, job.samples, job.store_bytes, None),
-        )
+        times = {"begun_at": instant(job.begun), "last_event_at": instant(job.last_wall_time)}
+        yield {**asdict(job), **times}
     for each in store.long_series(base_dir):
         if (each.base_dir, each.train_id) not in going:
-            yield (
-                *(each.base_dir, each.train_id, each.policy, *[None] * 3),
-                *(each.on_disk, None, each.samples, None, each.tag),
-            )
+            yield asdict(each)
 
 
 def _list_removed(
     store: LineageStore, base_dir: str | None, style: Style, *, limit: int | None, page: int
 ) -> None:
     found = store.removed_jobs(base_dir, limit=limit, page=page)
-    write_rows(REMOVED_COLUMNS, [[getattr(job, name) for name in REMOVED_COLUMNS] for job in found], style)
+    write_mappings(REMOVED_COLUMNS, map(asdict, found), style)
 
 
 def _restore(store: LineageStore, job: str, base_dir: str | None) -> None:

@@ -18,8 +18,8 @@ from lineage_store.cli.output import (
     page_options,
     style_options,
     write_json,
+    write_mappings,
     write_pairs,
-    write_rows,
 )
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import ExitCode
@@ -61,7 +61,7 @@ def problems_verb(
         write_json([asdict(problem) for problem in found])
         return
     if style != "table" or asked_columns() is not None:
-        write_rows(_COLUMNS, [list(asdict(problem).values()) for problem in found], style)
+        write_mappings(_COLUMNS, map(asdict, found), style)
         return
     for problem in found:
         write_pairs(_lines(problem), title=problem.subject)

@@ -16,7 +16,6 @@ from lineage_store.cli.output import (
     write_json,
     write_mappings,
     write_pairs,
-    write_rows,
 )
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.errors import DatabaseUnavailableError
@@ -134,8 +133,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     if style == "table" and asked_columns() is None:
         _print_findings(findings)
     else:
-        rows = [[getattr(finding, name) for name in FINDING_COLUMNS] for finding in findings]
-        write_rows(FINDING_COLUMNS, rows, style)
+        write_mappings(FINDING_COLUMNS, map(asdict, findings), style)
     return 1 if any(finding.is_wrong for finding in findings) else 0
 
 
@@ -211,9 +209,8 @@ def _print_shards(status: StoreStatus) -> None:
     """Print the shards of base dirs that have several."""
     divided = {row["base_dir"] for row in status.base_dirs if row["shards"] > 1}
     if divided:
-        write_mappings(
-            SHARD_COLUMNS, (row for row in status.shards if row["base_dir"] in divided), title="Shards"
-        )
+        shards = (row for row in status.shards if row["base_dir"] in divided)
+        write_mappings(SHARD_COLUMNS, shards, title="Shards")
 
 
 def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
@@ -222,7 +219,7 @@ def _print_daemons(daemons: Sequence[DaemonStatus]) -> None:
 
 
 def _daemon_row(status: DaemonStatus) -> dict[str, object]:
-    found = asdict(status.finding) if status.finding else dict.fromkeys(DAEMON_COLUMNS)
+    found = asdict(status.finding) if status.finding else {}
     names = {name: getattr(status, name) for name in ("base_dir", "shard", "holder")}
     return {**found, **names, "state": status.title}
 
