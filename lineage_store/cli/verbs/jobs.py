@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,19 +34,12 @@ base_dir_option = click.option(
 )
 
 JOB_COLUMNS = ("job", "state", "outcome", "started", "updated", "bytes", "host", "base_dir")
+_job_row = attrgetter(
+    "train_id", "state", "outcome", "first_started_at", "updated_at", "log_bytes", "host", "base_dir"
+)
 _SERIES_COLUMNS = (
-    *(
-        "plugin",
-        "tag",
-        "device",
-        "sample_count",
-        "first_step",
-        "last_step",
-        "last_value",
-        "min_value",
-        "max_value",
-    ),
-    *("nan_count", "superseded_count"),
+    *("plugin", "tag", "device", "sample_count", "first_step", "last_step"),
+    *("last_value", "min_value", "max_value", "nan_count", "superseded_count"),
 )
 _FILE_COLUMNS = (
     *("log_file", "generation", "state", "size_bytes", "pending_bytes", "quarantined_bytes", "event_count"),
@@ -93,14 +87,7 @@ def jobs_verb(
         jobs = of_these(limit=limit, page=page - 1, after=after)
         last = jobs[-1].cursor if len(jobs) == limit else None
         more = last and of_these(limit=1, after=last)
-    rows = [
-        (
-            *(job.train_id, job.state, job.outcome, job.first_started_at, job.updated_at),
-            *(job.log_bytes, job.host, job.base_dir),
-        )
-        for job in jobs
-    ]
-    write_rows(JOB_COLUMNS, rows, style)
+    write_rows(JOB_COLUMNS, map(_job_row, jobs), style)
     if more:
         session.note(f"There are more: --after {last}")
     if not jobs and (state, outcome, page, after) == (None, None, 1, None):
@@ -124,16 +111,7 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     with session.open_store() as store:
         report = store.job_report(*find_job(store, job, base_dir))
     if as_json:
-        write_json(
-            {
-                "job": report.job,
-                "metrics": report.metrics,
-                "user_info": report.user_info,
-                "series": report.series,
-                "log_files": report.log_files,
-                "problems": [asdict(problem) for problem in report.problems],
-            }
-        )
+        write_json(asdict(report))
     else:
         _print_report(report)
 
