@@ -31,14 +31,8 @@ SHARD_COLUMNS = ("base_dir", "shard", "leader", "led_since", "searched_at")
 POLICY_COLUMNS = ("base_dir", "policy", "jobs", "last_removed_at")
 FINDING_COLUMNS = ("severity", "subject", "kind", "what", "remedy")
 CYCLE_COLUMNS = (
-    "base_dir",
-    "finished_at",
-    "files_read",
-    "bytes_read",
-    "events",
-    "pending_bytes",
-    "problems",
-    "holder",
+    *("base_dir", "finished_at", "files_read", "bytes_read", "events"),
+    *("pending_bytes", "problems", "holder"),
 )
 
 
