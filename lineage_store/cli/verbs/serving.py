@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 import click
 
@@ -11,7 +11,6 @@ from lineage_store.cli.option_values import PATH
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.ingesting import recursive_option
 from lineage_store.config import Settings
-from lineage_store.setting_sources import LoadedSettings
 
 _DEFAULTS = Settings()
 
@@ -69,21 +68,15 @@ def serve_verb(
         mindinsight_ui=mindinsight_ui,
         base_dirs=base_dirs or None,
     )
+    from lineage_store.api.without_store import database_url
+    from lineage_store.server.child import DaemonProcess
     from lineage_store.server.running import run
 
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format)
     LineageStore(settings=settings, create=bool(base_dirs), read_only=not base_dirs).close()
-    with _followed(base_dirs, loaded) if base_dirs else nullcontext():
+    with ExitStack() as beside:
+        if base_dirs:
+            url = database_url(settings)
+            beside.enter_context(DaemonProcess(base_dirs, url, loaded.file, recursive=settings.recursive))
         run(settings, say=session.note, opens_browser=not no_open)
-
-
-@contextmanager
-def _followed(base_dirs: Sequence[str], loaded: LoadedSettings) -> Iterator[None]:
-    from lineage_store.api.without_store import database_url
-    from lineage_store.server.child import DaemonProcess
-
-    settings = loaded.settings
-    url = database_url(settings)
-    with DaemonProcess(base_dirs, url, loaded.file, recursive=settings.recursive):
-        yield
