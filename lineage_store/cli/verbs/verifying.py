@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import FileVerdict
 
 SHOWN_OF_A_FILE = 10
+_SUMMED = ("thinned_series", "size_bytes", "ingested_bytes", "quarantined_bytes", "pending_bytes")
+_LEDGER = (
+    "{files:,} log files, {size_bytes:,} bytes = {ingested_bytes:,} ingested + {quarantined_bytes:,} quarantined "
+    "+ {pending_bytes:,} pending; {different:,} differ, {unreadable:,} could not be verified."
+)
 
 
 @click.command("verify")
@@ -39,35 +44,29 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
     lineage-store verify /shared/summaries --sample 100
     lineage-store verify ./run_7
     """
-    files = different = unreadable = size = ingested = quarantined = pending = thinned = 0
+    totals = dict.fromkeys(("files", "different", "unreadable", *_SUMMED), 0)
     shown = []
     with session.open_store() as store, session.working("Verifying") as tell:
         for verdict in _verdicts(store, place, sample):
-            files, size = files + 1, size + verdict.size_bytes
-            ingested, quarantined = ingested + verdict.ingested_bytes, quarantined + verdict.quarantined_bytes
-            pending, thinned = pending + verdict.pending_bytes, thinned + verdict.thinned_series
-            tell(f"{files:,} log files, {size:,} bytes")
-            different += bool(verdict.differences)
-            unreadable += verdict.unreadable is not None
+            totals["files"] += 1
+            totals["different"] += bool(verdict.differences)
+            totals["unreadable"] += verdict.unreadable is not None
+            for name in _SUMMED:
+                totals[name] += getattr(verdict, name)
+            tell(f"{totals['files']:,} log files, {totals['size_bytes']:,} bytes")
             if as_json:
                 shown += [verdict] if verdict.differences or verdict.unreadable else []
             else:
                 _print(session, verdict)
-    totals = {"files": files, "different": different, "unreadable": unreadable, "thinned_series": thinned}
-    ledger = {"size_bytes": size, "ingested_bytes": ingested}
-    ledger |= {"quarantined_bytes": quarantined, "pending_bytes": pending}
     if as_json:
-        write_json({**totals, **ledger, "verdicts": [asdict(verdict) for verdict in shown]})
+        write_json({**totals, "verdicts": [asdict(verdict) for verdict in shown]})
     else:
-        click.echo(
-            f"{files:,} log files, {size:,} bytes = {ingested:,} ingested + {quarantined:,} quarantined + "
-            f"{pending:,} pending; {different:,} differ, {unreadable:,} could not be verified."
-        )
-        if thinned:
+        click.echo(_LEDGER.format(**totals))
+        if thinned := totals["thinned_series"]:
             click.echo(f"{thinned:,} series are thinned: few of their samples are left.")
-    if different:
+    if totals["different"]:
         return ExitCode.FAILED
-    return ExitCode.PARTLY_DONE if unreadable else ExitCode.OK
+    return ExitCode.PARTLY_DONE if totals["unreadable"] else ExitCode.OK
 
 
 def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Iterator[FileVerdict]:
