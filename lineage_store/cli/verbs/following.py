@@ -13,11 +13,7 @@ import click
 from lineage_store.api.where import combined
 from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.tables import shown
-from lineage_store.errors import (
-    DatabaseUnavailableError,
-    LineageQuerySummaryDataError,
-    LineageSearchConditionParamError,
-)
+from lineage_store.errors import LineageQuerySummaryDataError, LineageSearchConditionParamError
 from lineage_store.json_values import for_json
 from lineage_store.texts import escaped
 
@@ -68,7 +64,7 @@ def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: 
                 for answer in follower.look():
                     for change in answer.changes:
                         click.echo(_as_json(change) if as_json else _as_line(change))
-            except (DatabaseUnavailableError, LineageQuerySummaryDataError) as error:
+            except LineageQuerySummaryDataError as error:
                 if not follow:
                     raise
                 if error.message != trouble:
