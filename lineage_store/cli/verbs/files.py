@@ -101,7 +101,9 @@ def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -
     settings = session.settings().settings
     path = Path(os.path.abspath(file))
     base_dirs = {os.path.realpath(base_dir) for base_dir in settings.base_dirs}
-    base_dir, below = beneath.base_dir_above(path, base_dirs) or _as_in_a_base_dir(path)
+    # Outside of base dirs it is read as in one: the directory above its job's directory.
+    as_in_one = path.parent.parent, os.path.join(path.parent.name, path.name)
+    base_dir, below = beneath.base_dir_above(path, base_dirs) or as_in_one
     try:
         with (
             beneath.opened(base_dir, follow_symlinks=settings.follow_symlinks) as root,
@@ -115,11 +117,6 @@ def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -
         raise LineageParamSummaryPathError(
             f"{file} cannot be read: {error.strerror or error}.", hint=hint if is_link else None
         ) from error
-
-
-def _as_in_a_base_dir(path: Path) -> tuple[Path, str]:
-    """Split a log file's path into the directory above its job's directory, and the rest."""
-    return path.parent.parent, os.path.join(path.parent.name, path.name)
 
 
 def _shown(parts: Iterator[Part], limit: int | None) -> Iterator[Part]:
