@@ -143,14 +143,8 @@ def _default_columns(answer: Mapping[str, Any]) -> list[str]:
 def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> None:
     for name in names:
         if not (name in ALL_COLUMNS or _is_named(name)):
-            raise click.BadParameter(
-                refusal(
-                    name,
-                    [*ALL_COLUMNS, *(f"{prefix}<name>" for prefix in NAME_PREFIXES)],
-                    also=answer["customized"],
-                ),
-                param_hint="--columns",
-            )
+            known = [*ALL_COLUMNS, *(f"{prefix}<name>" for prefix in NAME_PREFIXES)]
+            raise click.BadParameter(refusal(name, known, also=answer["customized"]), param_hint="--columns")
 
 
 def _is_named(column: str) -> bool:
