@@ -32,8 +32,6 @@ def plot(steps: ArrayLike, values: ArrayLike, *, width: int = 72, height: int = 
     lines = [title] if title else []
     if len(curve[0]):
         lines += _with_axes([curve], width, height)
-    elif not told:
-        told = "There is nothing to draw."
     return "\n".join([*lines, *([told] if told else [])])
 
 
@@ -45,20 +43,19 @@ def plot_together(
     lines = [title] if title else []
     if any(len(steps) for (steps, _), _ in drawn):
         lines += _with_axes([curve for curve, _ in drawn], width, height)
-    for letter, name, (curve, told) in zip(LETTERS, curves, drawn, strict=False):
-        told = told or ("" if len(curve[0]) else "There is nothing to draw.")
+    for letter, name, (_, told) in zip(LETTERS, curves, drawn, strict=False):
         lines.append(f"{letter} {name}{'  ' if told else ''}{told}")
     return "\n".join(lines)
 
 
 def _drawn(steps: ArrayLike, values: ArrayLike) -> tuple[Curve, str]:
-    """Return the finite part of a curve, and a sentence that counts the other values."""
+    """Return the finite part of a curve, and a sentence that counts the other values or says that there is none."""
     x, y = np.asarray(steps, np.float64), np.asarray(values, np.float64)
     left_out = [(int(np.isnan(y).sum()), "NaN"), (int(np.isinf(y).sum()), "infinite")]
     counts = [f"{count} {word}" for count, word in left_out if count]
     told = f"Not drawn: {', '.join(counts)} of {len(y)} values." if counts else ""
     finite = np.isfinite(y)
-    return (x[finite], y[finite]), told
+    return (x[finite], y[finite]), told if len(y) else "There is nothing to draw."
 
 
 def _with_axes(curves: Sequence[Curve], width: int, height: int) -> list[str]:
