@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options --start, --stop and --device, which the verb gets under these names."""
-    command = click.option("--device", type=int, metavar="N", help="Only this device.")(command)
-    command = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")(
-        command
-    )
-    return click.option("--start", type=int, metavar="STEP", help="From this step on.")(command)
+    start = click.option("--start", type=int, metavar="STEP", help="From this step on.")
+    stop = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")
+    device = click.option("--device", type=int, metavar="N", help="Only this device.")
+    return start(stop(device(command)))
 
 
 @click.command("tags")
