@@ -17,13 +17,11 @@ from typing import Any
 
 from lineage_store.extreme_numbers import spelled
 from lineage_store.json_values import iso
-from lineage_store.texts import to_stored
+from lineage_store.texts import NOT_IN_SQL, to_stored
 
 _STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|\0")
 """In texts joined by line breaks: finds a text that could start a formula, or a NUL, which CSV cannot hold."""
-_UNWRITABLE = re.compile(r"[\0\ud800-\udfff]")
-"""Characters that are escaped one by one, so that escapes already in a text, as views return them, stay unchanged."""
 
 
 def for_csv(value: object) -> object:
@@ -40,7 +38,8 @@ def for_csv(value: object) -> object:
         case bytes() | memoryview():
             return bytes(value).hex()
         case _:
-            text = _UNWRITABLE.sub(lambda found: to_stored(found.group()), str(value))
+            # One by one, so that escapes already in the text, as views return them, stay unchanged.
+            text = NOT_IN_SQL.sub(lambda found: to_stored(found.group()), str(value))
             return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
 
 

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import unquote
 
-_NOT_IN_SQL = re.compile(r"[\x00\ud800-\udfff]")
+NOT_IN_SQL = re.compile(r"[\x00\ud800-\udfff]")
+"""The characters that SQL text cannot hold, nor CSV in UTF-8: NUL and lone surrogates."""
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
 _USER_PASSWORD = re.compile(r"(//[^\s:/@\"']*):[^\s\"']*@")
 _OF_A_SERVER = re.compile(r"(postgres[a-z0-9+]*://[^\s:/@]*):(?!\*\*\*@)(?:(?!://)[^\"\n])*@")
@@ -35,7 +36,7 @@ def to_stored(text: str | bytes) -> str:
         text = text.decode("utf-8", "surrogateescape")
     if text.isascii() and "\\" not in text and "\0" not in text:
         return text  # the usual case, faster than a regular expression
-    return _UNSTORABLE.sub(_escape, text)
+    return _UNSTORABLE.sub(lambda found: _spelled_out(found.group()), text)
 
 
 def from_stored(text: str) -> str:
@@ -45,7 +46,7 @@ def from_stored(text: str) -> str:
 
 def is_storable(text: str) -> bool:
     """Whether SQL text can hold a text as it is: it has no NUL and no lone surrogate."""
-    return _NOT_IN_SQL.search(text) is None
+    return NOT_IN_SQL.search(text) is None
 
 
 def without_passwords(text: str) -> str:
@@ -74,7 +75,7 @@ def escaped(text: str, *, keep_lines: bool = False) -> str:
     """Return the text with control, direction and other invisible characters spelled out (`\\x1b`)."""
     if text.isprintable():
         return text
-    return "".join(_spelled_out(char, keep_lines) for char in text)
+    return "".join(_spelled_out(char) if _is_invisible(char, keep_lines) else char for char in text)
 
 
 def key(text: str) -> int:
@@ -90,18 +91,13 @@ def _kept_key(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
 
 
-def closest(word: str, names: Iterable[str]) -> str | None:
-    """Return the name that is most similar to a misspelt word, ignoring case; None if no name is similar."""
+def meant(word: str, names: Iterable[str], before: str = "") -> str:
+    """Return `Did you mean …?` with `before` in front of the closest name, ignoring case; empty if none is similar."""
     from difflib import get_close_matches  # imported only once a word is misspelt
 
     folded = {name.casefold(): name for name in names}
-    return next((folded[each] for each in get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)), None)
-
-
-def meant(word: str, names: Iterable[str], before: str = "") -> str:
-    """Return `Did you mean …?` with `before` in front of the closest name; an empty text if no name is similar."""
-    close = closest(word, names)
-    return f"Did you mean {before}{close}?" if close else ""
+    close = get_close_matches(word.casefold(), folded, n=1, cutoff=0.5)
+    return f"Did you mean {before}{folded[close[0]]}?" if close else ""
 
 
 def shown(value: object) -> str:
@@ -129,15 +125,6 @@ def _canonical(value: object) -> object:
     return value
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"
-    return f"\\u{code:04x}"
-
-
 def _unescape(match: re.Match[str]) -> str:
     if match.group(2):
         return chr(int(match.group(2), 16))
@@ -151,10 +138,12 @@ def either(words: Iterable[str]) -> str:
     return f"{', '.join(some)} or {last}" if some else last
 
 
-def _spelled_out(char: str, keep_lines: bool) -> str:
-    if unicodedata.category(char) not in _UNPRINTABLE or (keep_lines and char == "\n"):
-        return char
+def _is_invisible(char: str, keep_lines: bool) -> bool:
+    return unicodedata.category(char) in _UNPRINTABLE and not (keep_lines and char == "\n")
+
+
+def _spelled_out(char: str) -> str:
     code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
