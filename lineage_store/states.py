@@ -138,24 +138,21 @@ TROUBLED = frozenset(
 UNSETTLED = (FileState.REPLACED, FileState.SUSPECT)
 """The states of a partial index: every pass queries for them, and few files are ever in them."""
 
+
+def _from_any_other(after: JobState, meaning: str) -> Transition[JobState]:
+    return Transition(frozenset(JobState) - {after}, after, meaning)
+
+
 JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
     JobEvent.FOUND: Transition(frozenset(), JobState.STALLED, "the store sees it for the first time"),
-    JobEvent.GREW: Transition(
-        frozenset(JobState) - {JobState.LIVE}, JobState.LIVE, "a log file of it has grown lately"
+    JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown lately"),
+    JobEvent.QUIET: _from_any_other(
+        JobState.STALLED, "a log file of it may still be written, but none has grown lately"
     ),
-    JobEvent.QUIET: Transition(
-        frozenset(JobState) - {JobState.STALLED},
-        JobState.STALLED,
-        "a log file of it may still be written, but none has grown lately",
+    JobEvent.CLOSED: _from_any_other(
+        JobState.FINISHED, "the newest log file of each kind and device is closed"
     ),
-    JobEvent.CLOSED: Transition(
-        frozenset(JobState) - {JobState.FINISHED},
-        JobState.FINISHED,
-        "the newest log file of each kind and device is closed",
-    ),
-    JobEvent.GONE: Transition(
-        frozenset(JobState) - {JobState.MISSING}, JobState.MISSING, "no log file of it is left on disk"
-    ),
+    JobEvent.GONE: _from_any_other(JobState.MISSING, "no log file of it is left on disk"),
 }
 
 
