@@ -75,13 +75,14 @@ def finding(
         particulars: values of the placeholders in the kind's texts.
     """
     row = KINDS[kind]
+    remedy_of_kind = row.remedies[case] if case else row.remedy
     start, end = byte_range or (None, None)
     return Finding(
         kind,
         subject,
         row.severity,
         row.what.format(**particulars) if what is None else what,
-        row.remedy_in(case).format(**particulars) if remedy is None else remedy,
+        remedy_of_kind.format(**particulars) if remedy is None else remedy,
         since,
         range_start=start,
         range_end=end,

@@ -47,9 +47,5 @@ class Kind:
         """Its section of the documentation, relative to docs/."""
         return f"faults.md#{self.name}"
 
-    def remedy_in(self, case: str) -> str:
-        """Return the remedy for `case`, one of `remedies`; for an empty case, the kind's own remedy."""
-        return self.remedies[case] if case else self.remedy
-
 
 OK, NOTE, SOME_FILES, STANDSTILL = Severity
