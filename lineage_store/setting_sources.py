@@ -54,10 +54,9 @@ def load(
     environment: Mapping[str, str] = os.environ,
 ) -> LoadedSettings:
     """Read all sources. Raises ConfigError that names the setting, its origin and what would fit."""
-    path = find_file(config_file, environment)
-    is_named = bool(config_file or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG"))
-    here = Path()
-    in_file = _read_file(path, must_be_ours=path == _HERE and not is_named) if path else {}
+    named = config_file or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
+    path, here = _named_file(named) if named else _first_file(), Path()
+    in_file = _read_file(path, must_be_ours=path == _HERE and not named) if path else {}
     sources: list[tuple[str, Mapping[str, Any], Path]] = [
         (f"file {path}", in_file, path.parent if path else here),
         ("environment", _from_environment(environment), here),
@@ -72,16 +71,16 @@ def load(
     return LoadedSettings(replace(Settings(), **values), origins, path)
 
 
-def find_file(flag: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """Return the configuration file to read, None if there is none. Raises ConfigError if the named one is missing."""
-    named = flag or environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
-    if named:
-        path = Path(named).expanduser()
-        if not os.path.isfile(path):
-            raise ConfigError(
-                f"There is no configuration file {path}.", hint=f"Put it there, or {_NAME_ANOTHER}"
-            )
-        return path
+def _named_file(named: str | Path) -> Path:
+    """Return the configuration file that somebody named. Raises ConfigError if it is missing."""
+    path = Path(named).expanduser()
+    if not os.path.isfile(path):
+        raise ConfigError(f"There is no configuration file {path}.", hint=f"Put it there, or {_NAME_ANOTHER}")
+    return path
+
+
+def _first_file() -> Path | None:
+    """Return the first configuration file that is there and may be used; None if there is none."""
     of_user = user_directory("config")
     candidates = [_HERE, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
     if os.path.lexists(_HERE) and not _is_trusted(_HERE):
@@ -98,11 +97,10 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a file's values by the names of settings: `url` in the table `[notify]` is `notify_url`."""
     found = dict[str, Any]()
     for name, value in values.items():
-        found |= (
-            {f"{name}_{key}": item for key, item in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
+        if isinstance(value, dict):
+            found |= {f"{name}_{key}": item for key, item in value.items()}
+        else:
+            found[name] = value
     return found
 
 
