@@ -113,7 +113,8 @@ def gc_verb(
             _restore(store, restore, base_dir)
             return 0
         if removed:
-            _list_removed(store, base_dir, style, **page_arguments(limit, page))
+            found = store.removed_jobs(base_dir, **page_arguments(limit, page))
+            write_mappings(REMOVED_COLUMNS, map(asdict, found), style)
             return 0
         if policies == (older_than is not None or bool(wanted) or missing):
             raise click.UsageError(
@@ -122,7 +123,7 @@ def gc_verb(
         if dry_run and policies:
             write_mappings(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
         elif dry_run:
-            _list_removable(store, rules, base_dir, style, limit)
+            write_mappings(COLUMNS, first(_removable(store, rules, base_dir), limit), style)
         else:
             return _remove(session, store, None if policies else rules, base_dir, yes=yes)
         return 0
@@ -176,12 +177,9 @@ def _shown(total: Total) -> str:
     return f"{total.jobs:,} jobs ({total.log_bytes:,} bytes of log files)"
 
 
-def _list_removable(
-    store: LineageStore, rules: CleanUp, base_dir: str | None, style: Style, limit: int | None
-) -> None:
-    jobs = first(store.removable_jobs(rules, base_dir), limit)
-    rows = ({**asdict(job), "last_event_at": instant(job.last_wall_time)} for job in jobs)
-    write_mappings(COLUMNS, rows, style)
+def _removable(store: LineageStore, rules: CleanUp, base_dir: str | None) -> Iterator[Mapping[str, object]]:
+    for job in store.removable_jobs(rules, base_dir):
+        yield {**asdict(job), "last_event_at": instant(job.last_wall_time)}
 
 
 def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Mapping[str, object]]:
@@ -194,13 +192,6 @@ def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Mapping[str,
     for each in store.long_series(base_dir):
         if (each.base_dir, each.train_id) not in going:
             yield asdict(each)
-
-
-def _list_removed(
-    store: LineageStore, base_dir: str | None, style: Style, *, limit: int | None, page: int
-) -> None:
-    found = store.removed_jobs(base_dir, limit=limit, page=page)
-    write_mappings(REMOVED_COLUMNS, map(asdict, found), style)
 
 
 def _restore(store: LineageStore, job: str, base_dir: str | None) -> None:
