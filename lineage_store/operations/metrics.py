@@ -10,15 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from lineage_store.operations.measures import Measures, Row
+from lineage_store.operations.measures import Measures
 from lineage_store.states import JobState
-from lineage_store.store.admin.replay import Replay
 
 PREFIX = "lineage_store_"
 SHARE = 0.05
@@ -51,13 +50,20 @@ _SUMMARIES = (
 
 def metric_families(measures: Measures) -> Iterator[Metric]:
     """Yield all metrics of a store."""
+    rows = measures.base_dirs
     yield GaugeMetricFamily(f"{PREFIX}database_up", "Whether the database answers.", measures.is_up)
-    yield _findings(measures)
+    findings = Counter((each.subject, each.kind, each.severity) for each in measures.findings)
+    meaning = "What is not well, as `lineage-store status --check` tells it."
+    yield _gauge("findings", meaning, ["subject", "kind", "severity"], findings.items())
     for name, item, meaning in _GAUGES:
-        yield _gauge(name, meaning, ((row["base_dir"], row[item]) for row in measures.base_dirs))
-    yield _jobs(measures.base_dirs)
-    yield _leaders(measures.base_dirs)
-    yield _problems(measures)
+        yield _gauge(name, meaning, _BASE_DIR, (([row["base_dir"]], row[item]) for row in rows))
+    jobs = (([row["base_dir"], state], row[f"{state}_jobs"]) for row in rows for state in JobState)
+    yield _gauge("jobs", "Jobs by state.", [*_BASE_DIR, "state"], jobs)
+    leaders = (([row["base_dir"], row["leader"] or ""], row["leader"] is not None) for row in rows)
+    meaning = "Whether an ingester leads the base dir, and which."
+    yield _gauge("leader", meaning, [*_BASE_DIR, "holder"], leaders)
+    problems = (([base_dir, kind], count) for base_dir, kind, count in measures.problems)
+    yield _gauge("problems", "Open problems of log files by kind.", [*_BASE_DIR, "kind"], problems)
     for name, item, meaning in _COUNTERS:
         counter = CounterMetricFamily(f"{PREFIX}{name}", meaning, labels=_BASE_DIR)
         for row in measures.totals:
@@ -68,8 +74,9 @@ def metric_families(measures: Measures) -> Iterator[Metric]:
         for row in measures.totals:
             summary.add_metric([row["path"]], row[item], row[f"{item}_s"])
         yield summary
-    yield from _room(measures)
-    yield from _standby(measures.standby)
+    for name, meaning, value in _of_servers(measures):
+        if value is not None:
+            yield GaugeMetricFamily(f"{PREFIX}{name}", meaning, value)
 
 
 class StoreCollector(Collector):
@@ -94,63 +101,25 @@ class StoreCollector(Collector):
             self._measuring.release()
 
 
-def _gauge(name: str, meaning: str, values: Iterable[tuple[str, float | None]]) -> Metric:
-    gauge = GaugeMetricFamily(f"{PREFIX}{name}", meaning, labels=_BASE_DIR)
-    for base_dir, value in values:
+def _gauge(
+    name: str, meaning: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float | None]]
+) -> Metric:
+    gauge = GaugeMetricFamily(f"{PREFIX}{name}", meaning, labels=labels)
+    for of_labels, value in values:
         if value is not None:
-            gauge.add_metric([base_dir], value)
+            gauge.add_metric(of_labels, value)
     return gauge
 
 
-def _jobs(rows: Iterable[Row]) -> Metric:
-    jobs = GaugeMetricFamily(f"{PREFIX}jobs", "Jobs by state.", labels=[*_BASE_DIR, "state"])
-    for row in rows:
-        for state in JobState:
-            jobs.add_metric([row["base_dir"], state], row[f"{state}_jobs"])
-    return jobs
-
-
-def _leaders(rows: Iterable[Row]) -> Metric:
-    meaning = "Whether an ingester leads the base dir, and which."
-    leaders = GaugeMetricFamily(f"{PREFIX}leader", meaning, labels=[*_BASE_DIR, "holder"])
-    for row in rows:
-        leaders.add_metric([row["base_dir"], row["leader"] or ""], row["leader"] is not None)
-    return leaders
-
-
-def _problems(measures: Measures) -> Metric:
-    labels = [*_BASE_DIR, "kind"]
-    problems = GaugeMetricFamily(f"{PREFIX}problems", "Open problems of log files by kind.", labels=labels)
-    for base_dir, kind, count in measures.problems:
-        problems.add_metric([base_dir, kind], count)
-    return problems
-
-
-def _findings(measures: Measures) -> Metric:
-    meaning = "What is not well, as `lineage-store status --check` tells it."
-    findings = GaugeMetricFamily(f"{PREFIX}findings", meaning, labels=["subject", "kind", "severity"])
-    counted = Counter((each.subject, each.kind, each.severity) for each in measures.findings)
-    for labels, count in counted.items():
-        findings.add_metric(labels, count)
-    return findings
-
-
-def _standby(standby: Replay | None) -> Iterator[Metric]:
-    if standby is None:
-        return
-    yield GaugeMetricFamily(f"{PREFIX}standby_up", "Whether the standby answers.", standby.is_up)
-    if standby.lag_s is not None:
+def _of_servers(measures: Measures) -> Iterator[tuple[str, str, float | None]]:
+    """Yield (name, meaning, value or None) of what is measured of the database and its standby, not of base dirs."""
+    yield "store_bytes", "Size of the store.", measures.store_bytes
+    if (disk := measures.disk) is not None:
+        yield "disk_bytes", "Where a SQLite store lies: size.", disk.size_bytes
+        yield "disk_free_bytes", "Where a SQLite store lies: free.", disk.free_bytes
+    if (standby := measures.standby) is not None:
+        yield "standby_up", "Whether the standby answers.", standby.is_up
         meaning = "Since the last commit that the standby shows; 0 where it shows all."
-        yield GaugeMetricFamily(f"{PREFIX}standby_lag_seconds", meaning, standby.lag_s)
-    if standby.lag_bytes is not None:
+        yield "standby_lag_seconds", meaning, standby.lag_s
         meaning = "Write-ahead log that the standby has not replayed."
-        yield GaugeMetricFamily(f"{PREFIX}standby_lag_bytes", meaning, standby.lag_bytes)
-
-
-def _room(measures: Measures) -> Iterator[Metric]:
-    if measures.store_bytes is not None:
-        yield GaugeMetricFamily(f"{PREFIX}store_bytes", "Size of the store.", measures.store_bytes)
-    if measures.disk is not None:
-        meaning = "Where a SQLite store lies: "
-        yield GaugeMetricFamily(f"{PREFIX}disk_bytes", f"{meaning}size.", measures.disk.size_bytes)
-        yield GaugeMetricFamily(f"{PREFIX}disk_free_bytes", f"{meaning}free.", measures.disk.free_bytes)
+        yield "standby_lag_bytes", meaning, standby.lag_bytes

@@ -15,17 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Engine,
-    MetaData,
-    Table,
-    Text,
-    exists,
-    func,
-    select,
-)
+from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, exists, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable, DropTable
 
