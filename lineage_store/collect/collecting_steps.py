@@ -7,34 +7,26 @@ training are kept. Does not know the first step, at which the collector always c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lineage_store.plugins import TENSOR
 
 MOST_TENSORS = 20
 
-PluginFilter = Callable[[str], bool]
+
+class Due(NamedTuple):
+    """Which plugins are collected at a step or epoch."""
+
+    tensors: bool
+    others: bool
+
+    def takes(self, plugin: str) -> bool:
+        """Return whether the values of a plugin are collected."""
+        return self.tensors if plugin == TENSOR else self.others
 
 
-def nothing(plugin: str) -> bool:
-    """Accept no plugin."""
-    return False
-
-
-def everything(plugin: str) -> bool:
-    """Accept every plugin."""
-    return True
-
-
-def only_tensors(plugin: str) -> bool:
-    """Accept the plugin of TensorSummary."""
-    return plugin == TENSOR
-
-
-def all_but_tensors(plugin: str) -> bool:
-    """Accept every plugin but TensorSummary's."""
-    return plugin != TENSOR
+EVERYTHING, NOTHING = Due(tensors=True, others=True), Due(tensors=False, others=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +36,9 @@ class CollectingSteps:
     frequency: int
     tensors: range
 
-    def at(self, number: int) -> PluginFilter | None:
-        """Return which plugins to collect at a step or epoch after the first; None: nothing."""
-        if number % self.frequency == 0:
-            return everything if number in self.tensors else all_but_tensors
-        return only_tensors if number in self.tensors else None
+    def at(self, number: int) -> Due:
+        """Return which plugins to collect at a step or epoch after the first."""
+        return Due(tensors=number in self.tensors, others=number % self.frequency == 0)
 
 
 def plan(total: int, frequency: int, tensor_frequency: int | None) -> CollectingSteps:

@@ -16,14 +16,7 @@ from mindspore.train import RunContext
 
 from lineage_store.collect import custom_values
 from lineage_store.collect.arguments import exports_tensors, made_directory, require_positive
-from lineage_store.collect.collecting_steps import (
-    CollectingSteps,
-    PluginFilter,
-    everything,
-    nothing,
-    only_tensors,
-    plan,
-)
+from lineage_store.collect.collecting_steps import EVERYTHING, NOTHING, CollectingSteps, Due, plan
 from lineage_store.collect.collector_options import parse
 from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts.dataset_graph import graph_of
@@ -140,10 +133,10 @@ class SummaryCollector(RecordingCallback):
             return
         if run["dataset_sink_mode"]:
             self._collect_when_due(run, run["cur_epoch_num"])
-        elif self._steps is not None and self._steps.at(run["cur_step_num"]) is not None:
+        elif self._steps is not None and any(self._steps.at(run["cur_step_num"])):
             # Drop what summary operators emitted in an evaluation meanwhile, which belongs to no step. MindSpore
             # records it as values of this step.
-            self._record.record(run["cur_step_num"], plugin_filter=nothing)
+            self._record.record(run["cur_step_num"], plugin_filter=NOTHING.takes)
         # Model.fit has evaluated this epoch already, and does not call callbacks of this name for its evaluations.
         self._record_evaluation(run)
         self._keep_state(run, "epoch")
@@ -183,15 +176,15 @@ class SummaryCollector(RecordingCallback):
         if self._steps is None:
             total = run["epoch_num"] * (1 if run["dataset_sink_mode"] else run["batch_num"])
             self._steps = plan(total, self._collect_freq, self._collect_tensor_freq)
-            self._collect(run, everything)
+            self._collect(run, EVERYTHING)
             self._record.flush()
-        elif (plugins := self._steps.at(number)) is not None:
-            self._collect(run, plugins)
+        elif any(due := self._steps.at(number)):
+            self._collect(run, due)
 
-    def _collect(self, run: RunArguments, plugins: PluginFilter) -> None:
-        if plugins is not only_tensors:
+    def _collect(self, run: RunArguments, due: Due) -> None:
+        if due.others:
             self._values.add(self._record, run)
-        self._record.record(run["cur_step_num"], plugin_filter=None if plugins is everything else plugins)
+        self._record.record(run["cur_step_num"], plugin_filter=due.takes)
 
     def _record_training(self, run: RunArguments) -> None:
         write_lineage(self._record, "train_lineage", train_lineage(run, self._attempts), step=0)

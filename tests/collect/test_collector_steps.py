@@ -12,10 +12,10 @@ def collected(total: int, frequency: int, tensor_frequency: int | None = None) -
     steps = plan(total, frequency, tensor_frequency)
     tensors, others = [1], [1]
     for step in range(2, total + 1):
-        plugins = steps.at(step)
-        if plugins is not None and plugins("tensor"):
+        due = steps.at(step)
+        if due.takes("tensor"):
             tensors.append(step)
-        if plugins is not None and plugins("scalar"):
+        if due.takes("scalar"):
             others.append(step)
     return tensors, others
 
