@@ -25,12 +25,8 @@ from lineage_store.eventlog.records.framing import encode_frame
 from lineage_store.plugins import GRAPH, HISTOGRAM, TENSOR
 
 VERSION = "MindSpore.Event:1"
-_LINEAGE_FIELDS = {
-    "train_lineage": "train_lineage",
-    "eval_lineage": "evaluation_lineage",
-    "dataset_graph": "dataset_graph",
-    "custom_lineage_data": "user_defined_info",
-}
+_LINEAGE_FIELDS = {"eval_lineage": "evaluation_lineage", "custom_lineage_data": "user_defined_info"}
+"""The fields of a LineageEvent that are not called like their plugin."""
 _EVENT, _SUMMARY, _VALUE = summary_pb2.Event, summary_pb2.Summary, summary_pb2.Summary.Value
 _TENSOR = anf_ir_pb2.TensorProto
 
@@ -81,7 +77,7 @@ def graph_frame(graph: bytes, wall_time: float) -> bytes:
 def lineage_frame(plugin: str, message: bytes, wall_time: float) -> bytes:
     """Return the frame for a serialised lineage message of this plugin."""
     event = lineage_pb2.LineageEvent(wall_time=wall_time)
-    content = getattr(event, _LINEAGE_FIELDS[plugin])
+    content = getattr(event, _LINEAGE_FIELDS.get(plugin, plugin))
     content.MergeFromString(message)
     content.SetInParent()
     return encode_frame(event.SerializeToString())

@@ -12,18 +12,16 @@ from typing import Any
 
 from mindspore import dataset as sources
 
-_PLACES: tuple[tuple[type, str], ...] = (
-    (sources.ImageFolderDataset, "dataset_dir"),
-    (sources.MnistDataset, "dataset_dir"),
-    (sources.Cifar10Dataset, "dataset_dir"),
-    (sources.Cifar100Dataset, "dataset_dir"),
-    (sources.VOCDataset, "dataset_dir"),
-    (sources.CelebADataset, "dataset_dir"),
-    (sources.ManifestDataset, "dataset_file"),
-    (sources.MindDataset, "dataset_files"),
-    (sources.TFRecordDataset, "dataset_files"),
-    (sources.TextFileDataset, "dataset_files"),
+_OF_DIRECTORIES = (
+    *(sources.ImageFolderDataset, sources.MnistDataset, sources.Cifar10Dataset),
+    *(sources.Cifar100Dataset, sources.VOCDataset, sources.CelebADataset),
 )
+_PLACES: dict[str, tuple[type, ...]] = {
+    "dataset_dir": _OF_DIRECTORIES,
+    "dataset_file": (sources.ManifestDataset,),
+    "dataset_files": (sources.MindDataset, sources.TFRecordDataset, sources.TextFileDataset),
+}
+"""The kinds of sources by the attribute that names their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ def source_path(dataset: Any) -> str | None:
 
 
 def _own_path(dataset: Any) -> str | None:
-    for kind, attribute in _PLACES:
-        if isinstance(dataset, kind):
+    for attribute, kinds in _PLACES.items():
+        if isinstance(dataset, kinds):
             place = getattr(dataset, attribute)
             path = place if isinstance(place, str) else next(iter(place or []), None)
             return path or None
