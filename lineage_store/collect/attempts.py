@@ -38,11 +38,13 @@ class Attempts:
             return None
         try:
             return work(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - networks and datasets are anybody's code
-            if self.raising:
-                self._raise(what, error)
-            self.give_up(what, error)
-            return None
+        except Exception as error:  # networks and datasets are anybody's code
+            if not self.raising:
+                self.give_up(what, error)
+                return None
+            if isinstance(error, MindInsightException):
+                raise
+            raise LineageLogError(f"{self.owner} cannot record {what}: {_reason(error)}") from error
 
     def give_up(self, what: str, error: Exception) -> None:
         """Log once that `what` is not collected, and do not try it again."""
@@ -53,11 +55,6 @@ class Attempts:
     def forget(self) -> None:
         """Allow all that failed to be tried again, as another network may have what the last one lacked."""
         self._failed.clear()
-
-    def _raise(self, what: str, error: Exception) -> None:
-        if isinstance(error, MindInsightException):
-            raise error
-        raise LineageLogError(f"{self.owner} cannot record {what}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

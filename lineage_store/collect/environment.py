@@ -105,27 +105,15 @@ def _git(directory: Path) -> dict[str, Any]:
 
 def _ask_git(directory: Path, *question: str) -> str | None:
     # A repository may configure a program that git runs (fsmonitor), and a query should not lock the repository.
-    command = [
-        "git",
-        "--no-optional-locks",
-        "-c",
-        "core.fsmonitor=false",
-        "-C",
-        os.fspath(directory),
-        *question,
-    ]
+    git = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", os.fspath(directory)]
+    nothing = subprocess.DEVNULL
     try:
-        answer = subprocess.run(  # noqa: S603 - our own words
-            command,
-            capture_output=True,
-            text=True,
-            timeout=_GIT_TIMEOUT_S,
-            check=True,
-            stdin=subprocess.DEVNULL,
+        answer = subprocess.check_output(  # noqa: S603 - our own words
+            [*git, *question], stdin=nothing, stderr=nothing, text=True, timeout=_GIT_TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()
+    return answer.strip()
 
 
 def _seed_of_mindspore() -> int | None:

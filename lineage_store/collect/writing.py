@@ -49,10 +49,6 @@ class FileRules:
     closed_file_mode: int = CLOSED_FILE_MODE
 
 
-class FrameTooLongError(OSError):
-    """A frame is longer than a file may be."""
-
-
 def free_second(paths_at: Callable[[int], Iterable[Path]]) -> int:
     """Return the first second from now on for which none of the paths exists."""
     return next(
@@ -92,9 +88,7 @@ class LogFile:
             self._begin_another()
         opening = b"" if self._size else self._opening()
         if not self._holds(self._size + len(opening) + len(frames[0])):
-            raise FrameTooLongError(
-                f"{len(frames[0])} bytes do not fit into a file of {self._rules.max_file_size}"
-            )
+            raise OSError(f"{len(frames[0])} bytes do not fit into a file of {self._rules.max_file_size}")
         descriptor = self._open() if self._descriptor is None else self._descriptor
         status = os.fstat(descriptor)
         if status.st_nlink == 0:
