@@ -21,8 +21,8 @@ SIZES = range(3, 257)
 _LANDSCAPE_DEFAULTS: dict[str, Any] = {
     "landscape_size": 40,
     "unit": "step",
-    "create_landscape": {"train": True, "result": True},
     "num_samples": 128,
+    "create_landscape": {"train": True, "result": True},
 }
 _DEFAULT_INTERVALS = [list(range(1, 10)), list(range(10, 20))]
 _SWITCHES = (
@@ -121,13 +121,8 @@ def _landscape(given: object) -> Landscape | None:
         return None
     _check_keys("collect_landscape", given, {*_LANDSCAPE_DEFAULTS, "intervals"})
     chosen = _LANDSCAPE_DEFAULTS | given
-    for name, type_ in {
-        "landscape_size": int,
-        "unit": str,
-        "num_samples": int,
-        "create_landscape": dict,
-    }.items():
-        require(name, chosen[name], type_)
+    for name, default in _LANDSCAPE_DEFAULTS.items():
+        require(name, chosen[name], type(default))
     if chosen["landscape_size"] not in SIZES:
         raise LineageParamValueError(
             f"landscape_size must be from {SIZES[0]} to {SIZES[-1]}, not {chosen['landscape_size']}."

@@ -45,8 +45,9 @@ def encode(values: NDArray[Any]) -> bytes:
         return counts + total
     # The last bits of a sum depend on its order: like MindSpore, add zeros in place of values that are not finite.
     filled = values if valid == values.size else np.where(finite, values, values.dtype.type(0))
-    least = float(values.min(where=finite, initial=_greatest_of(values.dtype)))
-    greatest = float(values.max(where=finite, initial=_least_of(values.dtype)))
+    limits = np.finfo(values.dtype) if values.dtype.kind == "f" else np.iinfo(values.dtype)
+    least = float(values.min(where=finite, initial=limits.max))
+    greatest = float(values.max(where=finite, initial=limits.min))
     with np.errstate(over="ignore"):
         sum_of_all = float(filled.sum(dtype=np.float64))
     edges = _OF_BOOLEANS if is_boolean else _edges(least, greatest, bucket_count(valid), values.dtype)
@@ -89,11 +90,3 @@ def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) ->
         edges = np.linspace(least, greatest, buckets + 1, dtype=dtype)
     rising = bool((edges[1:] >= edges[:-1]).all())
     return edges if rising else np.linspace(least, greatest, buckets + 1)
-
-
-def _greatest_of(dtype: np.dtype[Any]) -> Any:
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
-
-
-def _least_of(dtype: np.dtype[Any]) -> Any:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
