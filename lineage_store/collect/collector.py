@@ -21,7 +21,6 @@ from lineage_store.collect.collector_options import parse
 from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts.dataset_graph import graph_of
 from lineage_store.collect.facts.lineage_messages import train_lineage
-from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
 from lineage_store.collect.info_messages import user_defined_info
 from lineage_store.collect.landscape import LandscapeCheckpoints
@@ -167,7 +166,7 @@ class SummaryCollector(RecordingCallback):
         self._record.record(run["cur_step_num"])
         info = self._user_values
         if self._collected.environment:
-            info = (self._attempts.ask("the environment", reproduction_of, run, self._attempts) or {}) | info
+            info = self._with_environment(info, run)
         if info:
             add_lineage(self._record, "custom_lineage_data", user_defined_info(info))
             self._record.record(run["cur_step_num"])

@@ -17,7 +17,6 @@ from lineage_store.collect.arguments import made_directory
 from lineage_store.collect.custom_values import USER_INFO, UserValues, checked_user_info, entries
 from lineage_store.collect.facts.dataset_graph import graph_of
 from lineage_store.collect.facts.lineage_messages import initial_rate, train_lineage
-from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments, optimizer_of
 from lineage_store.collect.info_messages import ending, user_defined_info
 from lineage_store.collect.record import SummaryRecord
@@ -131,9 +130,7 @@ class LineageCallback(RecordingCallback):
 
     def _write_user_info(self, run: RunArguments) -> None:
         info = self._user_info
-        if self._collects_environment:
-            info = (self._attempts.ask("the environment", reproduction_of, run, self._attempts) or {}) | info
-        self._write_info(info, run)
+        self._write_info(self._with_environment(info, run) if self._collects_environment else info, run)
 
     def _write_info(self, info: UserValues, run: RunArguments) -> None:
         if info:

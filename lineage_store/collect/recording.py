@@ -16,6 +16,7 @@ from mindspore.train.summary import SummaryRecord as MindSporeRecord
 from lineage_store.collect.attempts import Attempts
 from lineage_store.collect.custom_values import UserValues
 from lineage_store.collect.facts.lineage_messages import evaluation_lineage
+from lineage_store.collect.facts.reproduction import reproduction_of
 from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
 from lineage_store.collect.info_messages import ending
 from lineage_store.collect.record import SummaryRecord
@@ -92,6 +93,10 @@ class RecordingCallback(Callback):
         if self._last_epoch is not None:
             message.epoch, message.step = self._last_epoch, self._last_step
         return message
+
+    def _with_environment(self, info: UserValues, run: RunArguments) -> UserValues:
+        """Return user-defined values together with what is needed to reproduce the training."""
+        return (self._attempts.ask("the environment", reproduction_of, run, self._attempts) or {}) | info
 
     def _write_end(self, told: UserValues) -> None:
         """Write how a training that raised ended; by default, write nothing."""
