@@ -17,9 +17,10 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.ingest import base_dirs
 from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.scan.survey import known_files
 from lineage_store.states import FileState
 from lineage_store.store import leases
-from lineage_store.store.catalog import moved, registry
+from lineage_store.store.catalog import moved
 from lineage_store.store.database.engine import reading, require_writable, writing
 from lineage_store.store.writes import forgetting, moving
 from lineage_store.store.writes.forgetting import Holdings
@@ -110,18 +111,13 @@ def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path
 
 def _compared(engine: Engine, base_dir_id: int, new: Path) -> tuple[int, list[str]]:
     """Return the number of log files that should be there, and the paths of those that are absent or too short."""
-    files, absent, after = 0, list[str](), ""
-    last: str | None = ""
-    while last is not None:
-        with reading(engine) as connection:
-            known, last = registry.next_known(connection, base_dir_id, after, None)
-        after = last or after
-        for file in known:
-            if file.state not in _GONE:
-                files += 1
-                path = new / from_stored(file.train_id) / from_stored(file.name)
-                if not _holds(path, file.byte_offset):
-                    absent.append(str(path))
+    files, absent = 0, list[str]()
+    for file in known_files(engine, base_dir_id):
+        if file.state not in _GONE:
+            files += 1
+            path = new / from_stored(file.train_id) / from_stored(file.name)
+            if not _holds(path, file.byte_offset):
+                absent.append(str(path))
     return files, absent
 
 
