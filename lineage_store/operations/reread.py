@@ -7,7 +7,8 @@ interruption the next pass continues. Does not repair anything on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,18 +66,12 @@ def retry(
     Files with bytes that were given up are read from the start, as they may have been repaired. Raises LeaseHeldError
     if an ingester other than a daemon leads, LineageParamSummaryPathError if the base dir cannot be listed.
     """
-    with hold_lease(
-        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
-    ) as lease:
+    with _ingester(engine, base_dir, base_dir_id, settings) as this:
         files = known_files(engine, base_dir_id)
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
-        with writing(engine) as connection:
-            leases.confirm(connection, lease)
-            look_again(connection, base_dir_id, troubled)
         damaged = [file for file in troubled if file.quarantined_bytes and file.state != FileState.MISSING]
         jobs = None if only is None else {file.train_id for file in troubled}
-        this = Ingester(engine, base_dir, lease, settings)
-        _begin(this, damaged)
+        _begin(this, troubled, damaged)
         counts = _pass(this, jobs)
     return Reread(len(troubled), len(damaged), counts.bytes_read, counts.events)
 
@@ -87,13 +82,10 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
     Files that are no longer on disk keep their rows. Raises the same errors as `retry`, and TrainJobNotFoundError if
     neither the store nor the disk has such a job.
     """
-    with hold_lease(
-        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
-    ) as lease:
+    with _ingester(engine, base_dir, base_dir_id, settings) as this:
         with writing(engine) as connection:
-            leases.confirm(connection, lease)
+            leases.confirm(connection, this.lease)
             removal.lift(connection, base_dir_id, train_id)
-        this = Ingester(engine, base_dir, lease, settings)
         again = begin_anew(this, [train_id])
         counts = _pass(this, [train_id])
         with reading(engine) as connection:
@@ -112,16 +104,26 @@ def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
     """
     with reading(this.engine) as connection:
         files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
-    with writing(this.engine) as connection:
-        leases.confirm(connection, this.lease)
-        look_again(connection, this.lease.base_dir_id, files)
     again = [file for file in files if file.byte_offset and file.state != FileState.MISSING]
-    _begin(this, again)
+    _begin(this, files, again)
     return len(again)
 
 
-def _begin(this: Ingester, files: Sequence[KnownFile]) -> None:
-    for file in files:
+@contextmanager
+def _ingester(engine: Engine, base_dir: Path, base_dir_id: int, settings: Settings) -> Iterator[Ingester]:
+    """Hold the lease of a base dir, and yield an ingester for it."""
+    with hold_lease(
+        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, before_daemons=True
+    ) as lease:
+        yield Ingester(engine, base_dir, lease, settings)
+
+
+def _begin(this: Ingester, files: Sequence[KnownFile], anew: Sequence[KnownFile]) -> None:
+    """Have the next pass look at `files` again, and read those that are also in `anew` from the start."""
+    with writing(this.engine) as connection:
+        leases.confirm(connection, this.lease)
+        look_again(connection, this.lease.base_dir_id, files)
+    for file in anew:
         commit.start_generation(this.engine, this.lease, file, next_generation(file))
 
 
