@@ -58,7 +58,7 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
 
     For SQLite, `told` is called with the progress; pg_dump does not report any.
     """
-    path = _file_of(engine)
+    path = sqlite_path(engine.url)
     if path is not None and os.path.exists(target) and target.samefile(path):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as beside:
@@ -91,7 +91,7 @@ def restore(
         if not os.path.isfile(source):
             raise LineageStoreError(f"There is no file {source}.", hint=_NAME_ONE)
         _refuse_contents(engine, replace)
-        path = _file_of(engine)
+        path = sqlite_path(engine.url)
         if path is None:
             _refuse_laid_out(engine)
         engine.dispose()
@@ -109,10 +109,6 @@ def restore(
         return Restored(jobs, last, left)
     finally:
         engine.dispose()
-
-
-def _file_of(engine: Engine) -> Path | None:
-    return sqlite_path(engine.url)
 
 
 @contextmanager

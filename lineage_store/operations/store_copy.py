@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, zip_longest
 
 from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, exists, func, select
@@ -78,9 +79,8 @@ def copy_store(
     """
     if identity(parse_url(source_url)) == identity(parse_url(target_url)):
         raise LineageStoreError("FROM and TO are the same database.", hint="Name another one to copy it to.")
-    opened = {"allow_network_filesystem": allow_network_filesystem, "statement_timeout_s": 0}
-    source = open_engine(source_url, read_only=True, **opened)  # type: ignore[arg-type]
-    target = open_engine(target_url, **opened)  # type: ignore[arg-type]
+    opened = partial(open_engine, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
+    source, target = opened(source_url, read_only=True), opened(target_url)
     try:
         upgrade.check(source)
         with _changes_named(target), _snapshot(source) as snapshot:
@@ -192,11 +192,7 @@ def _copy_table(
 
 
 def _telling(
-    batches: Iterator[Rows],
-    snapshot: Connection,
-    table: Table,
-    done: str,
-    told: Callable[[str], None],
+    batches: Iterator[Rows], snapshot: Connection, table: Table, done: str, told: Callable[[str], None]
 ) -> Iterator[Rows]:
     """Pass the batches on; every million rows, report their number and the share done, estimated by the key."""
     first = next(iter(table.primary_key.columns))
