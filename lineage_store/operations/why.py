@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,10 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
     if place is None:
         return _outside(engine, path)
     if not place.parts:
-        return _of_base_dir(engine, place, settings)
+        return _of_base_dir(engine, place)
     status = place.status()
     of_job = stat.S_ISDIR(status.st_mode) if status else formats.recognise(path.name) is None
-    return (_of_job if of_job else _of_file)(engine, place, settings)
+    return (_of_job if of_job else _of_file)(engine, place)
 
 
 def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
@@ -62,7 +63,8 @@ def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
     if (found := base_dir_above(path, known)) is None:
         return None
     base_dir, beneath = found
-    return Place(path, base_dir, known[str(base_dir)], Path(beneath).parts, settings.follow_symlinks)
+    parts, links = Path(beneath).parts, settings.follow_symlinks
+    return Place(path, base_dir, known[str(base_dir)], parts, settings.recursive, links)
 
 
 def _outside(engine: Engine, path: Path) -> Verdict:
@@ -93,7 +95,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
     return Verdict(str(path), "not stored", (outside,))
 
 
-def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
+def _of_base_dir(engine: Engine, place: Place) -> Verdict:
     with reading(engine) as connection:
         jobs = registry.job_count(connection, place.base_dir_id)
         left = registry.unfinished(connection, place.base_dir_id)
@@ -102,21 +104,17 @@ def _of_base_dir(engine: Engine, place: Place, settings: Settings) -> Verdict:
     subject, problems, pending = str(place.path), left.problems, left.pending_bytes
     case = "problems" if problems else ""
     given = [finding("base_dir_totals", subject, case=case, jobs=jobs, pending=pending, problems=problems)]
-    on_disk, found = _look(place, None, settings)
+    on_disk, found = _look(place, None)
     unread = {(train_id, name) for train_id, name in found - known if train_id not in removed}
     if unread:
         given.append(_unread(place, unread))
     if removed:
         given.append(finding("removed_jobs", subject, count=len(removed)))
     complete = place.status() is not None and not (unread or pending or problems)
-    return Verdict(
-        str(place.path),
-        "stored" if complete else "partly stored" if jobs else "not stored",
-        (*given, *on_disk),
-    )
+    return _verdict(place, [*given, *on_disk], complete, jobs > 0)
 
 
-def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
+def _of_job(engine: Engine, place: Place) -> Verdict:
     train_id = place.train_id(place.parts)
     with reading(engine) as connection:
         rows = holdings.generations(connection, place.base_dir_id, train_id)
@@ -124,8 +122,8 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
         stone = tombstones.of_job(connection, place.base_dir_id, train_id)
         problems = holdings.problems_of_job(connection, place.base_dir_id, train_id, job_id)
         lacks_lineage = job_id is not None and not holdings.has_lineage(connection, job_id)
-    way = list(why_checks.of_way(place, place.parts, settings))
-    on_disk, found = ([], set()) if way else _look(place, train_id, settings)
+    way = list(why_checks.of_way(place, place.parts))
+    on_disk, found = ([], set()) if way else _look(place, train_id)
     # Behind a link that is not followed, `way` is the only finding about what is on disk.
     is_there = place.status() is not None or (way and os.path.lexists(place.path))
     if not (rows or stone or problems or is_there):
@@ -142,12 +140,10 @@ def _of_job(engine: Engine, place: Place, settings: Settings) -> Verdict:
     if lacks_lineage:
         given.append(finding("no_lineage", str(place.path)))
     complete = bool(rows) and not unread and all(_is_complete(row) for row in rows)
-    return Verdict(
-        str(place.path), "stored" if complete else "partly stored" if rows else "not stored", tuple(given)
-    )
+    return _verdict(place, given, complete, bool(rows))
 
 
-def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
+def _of_file(engine: Engine, place: Place) -> Verdict:
     train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
     with reading(engine) as connection:
         stored = holdings.generations(connection, place.base_dir_id, train_id)
@@ -155,7 +151,7 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
         stone = tombstones.of_job(connection, place.base_dir_id, train_id)
         file = (rows[-1].job_id, rows[-1].file_no) if rows else None
         problems = holdings.problems_of_file(connection, place.base_dir_id, train_id, name, file)
-    given = [*why_checks.of_way(place, place.parts[:-1], settings), *why_checks.of_file(place)]
+    given = [*why_checks.of_way(place, place.parts[:-1]), *why_checks.of_file(place)]
     given += why_checks.of_tombstone(place.path.parent, stone)
     if not rows and not given:
         given.append(_unread(place, {(train_id, name)}))
@@ -168,26 +164,24 @@ def _of_file(engine: Engine, place: Place, settings: Settings) -> Verdict:
     given += why_checks.of_problems(place, problems)
     complete = bool(rows) and _is_complete(rows[-1])
     begun = any(row.byte_offset for row in rows)
-    return Verdict(
-        str(place.path), "stored" if complete else "partly stored" if begun else "not stored", tuple(given)
-    )
+    return _verdict(place, given, complete, begun)
 
 
-def _look(
-    place: Place, train_id: str | None, settings: Settings
-) -> tuple[list[Finding], set[tuple[str, str]]]:
+def _verdict(place: Place, given: Sequence[Finding], complete: bool, begun: bool) -> Verdict:
+    held = "stored" if complete else "partly stored" if begun else "not stored"
+    return Verdict(str(place.path), held, tuple(given))
+
+
+def _look(place: Place, train_id: str | None) -> tuple[list[Finding], set[tuple[str, str]]]:
     """Scan a job's directory (`train_id` None: the base dir); return findings and (job, name) of its log files."""
     if place.status() is None:
         return [finding("not_on_disk", str(place.path))], set()
-    only = None if train_id is None else [train_id]
-    links = settings.follow_symlinks
+    only, links = None if train_id is None else [train_id], place.follow_symlinks
     try:
-        seen = scan(place.base_dir, recursive=settings.recursive, follow_symlinks=links, only=only)
+        seen = scan(place.base_dir, recursive=place.recursive, follow_symlinks=links, only=only)
     except OSError as error:
         return [unlistable_base_dir(str(place.base_dir), error, str(place.base_dir))], set()
-    return list(why_checks.of_directory(place, seen, settings)), {
-        (file.train_id, file.name) for file in seen.files
-    }
+    return list(why_checks.of_directory(place, seen)), {(file.train_id, file.name) for file in seen.files}
 
 
 def _unread(place: Place, files: set[tuple[str, str]]) -> Finding:

@@ -1,6 +1,6 @@
 """The single checks of `why`, one function each.
 
-In: a place on disk, settings, rows of `log_file`. Out: findings, none if all is well. Promises: checks of the disk
+In: a place on disk, rows of `log_file`. Out: findings, none if all is well. Promises: checks of the disk
 look at its present state; `of_row`, `of_tombstone` and `of_problems` are pure. Does not query the database.
 """
 
@@ -17,7 +17,6 @@ from typing import Any
 from sqlalchemy import Row
 
 from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
-from lineage_store.config import Settings
 from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding, severity_of
 from lineage_store.ingest.problems import path_problems, unreadable_file
@@ -36,7 +35,9 @@ class Place:
     base_dir: Path
     base_dir_id: int
     parts: tuple[str, ...]
-    follow_symlinks: bool = False
+    recursive: bool
+    follow_symlinks: bool
+    """The settings of these names."""
 
     def train_id(self, parts: tuple[str, ...]) -> str:
         """Return the stored id of the job at these parts."""
@@ -58,14 +59,14 @@ class Place:
         return None
 
 
-def of_way(place: Place, parts: tuple[str, ...], settings: Settings) -> Iterator[Finding]:
+def of_way(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
     """Yield what is wrong with the path from the base dir to a job's directory."""
-    if len(parts) > 1 and not settings.recursive:
+    if len(parts) > 1 and not place.recursive:
         yield finding("too_deep", str(place.path), levels=len(parts), base_dir=place.base_dir)
     yield from _of_links(place, parts)
 
 
-def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Finding]:
+def of_directory(place: Place, seen: Found) -> Iterator[Finding]:
     """Yield what a scan of a directory has shown."""
     subject = str(place.path)
     for problem in path_problems(place.base_dir, seen.unreadable):
@@ -73,7 +74,7 @@ def of_directory(place: Place, seen: Found, settings: Settings) -> Iterator[Find
     for reason, count in seen.ignored.items():
         yield finding("ignored_entries", subject, count=count, reason=reason)
     deeper = ", ".join(map(from_stored, deeper_jobs(place.base_dir, 0 if place.parts else 1, place.beneath)))
-    if deeper and not settings.recursive:
+    if deeper and not place.recursive:
         yield finding("deeper_log_files", subject, where=deeper)
     elif deeper and not seen.files:
         yield finding("jobs_below", subject, where=deeper)

@@ -221,7 +221,8 @@ def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
     if is_root:
         os.seteuid(NOBODY)
     try:
-        (found,) = why_checks.of_file(Place(path, base_dir, 1, ("run", NAME)))
+        place = Place(path, base_dir, 1, ("run", NAME), recursive=False, follow_symlinks=False)
+        (found,) = why_checks.of_file(place)
     finally:
         if is_root:
             os.seteuid(0)
