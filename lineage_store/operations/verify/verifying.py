@@ -78,36 +78,24 @@ def _verify_file(
     place = base_dir, row.train_id, row.name
     try:
         log_format = format_of(row.format)
-        with (
-            open_log_file(*place, log_format, follow_symlinks=links) as log,
-            Claims() as claims,
-        ):
+        with open_log_file(*place, log_format, follow_symlinks=links) as log, Claims() as claims:
             if _is_rewritten(log, row):
                 return _verdict(path, row, log, [finding("unread_rewrite", path, byte_range=(0, None))])
-            walk = Walk(log_format, row.kind, row.name, claims)
-            return _follow(engine, path, row, log, walk, settings, folded)
+            walk = Walk(log, log_format, row.kind, row.name, claims, settings)
+            return _follow(engine, path, row, walk, folded)
     except OSError as error:
         return FileVerdict(path, unreadable=unreadable_file(*place, error))
     except UnknownFormatError as error:
         return _unverified(path, error.message)
 
 
-def _follow(
-    engine: Engine,
-    path: str,
-    row: Row[Any],
-    log: OpenLogFile,
-    walk: Walk,
-    settings: Settings,
-    folded: set[int],
-) -> FileVerdict:
+def _follow(engine: Engine, path: str, row: Row[Any], walk: Walk, folded: set[int]) -> FileVerdict:
     """Read up to the bookmark and compare; if the bookmark has moved meanwhile, read on to the new one first."""
     for _ in range(ATTEMPTS):
         with reading(engine) as connection:
             gaps = audit.given_up(connection, (row.job_id, row.file_no))
-        arrived = walk.to(row.byte_offset, log, gaps, settings)
-        if not arrived:
-            return _verdict(path, row, log, _differences(path, walk.faults))
+        if not walk.to(row.byte_offset, gaps):
+            return _verdict(path, row, walk.log, _differences(path, walk.faults))
         # Begin the transaction only now: PostgreSQL ends transactions that are idle while a large file is read.
         with reading(engine) as connection:
             now = audit.file_row(connection, (row.job_id, row.file_no))
@@ -116,7 +104,7 @@ def _follow(
             if now.byte_offset == row.byte_offset:
                 found = [*walk.faults, *compare(connection, walk, now), *_lineage(connection, now, folded)]
                 thinned = audit.thinned_series(connection, (row.job_id, row.file_no))
-                return _verdict(path, now, log, _differences(path, found), thinned)
+                return _verdict(path, now, walk.log, _differences(path, found), thinned)
         row = now
     return _unverified(path, "It grows too fast to be verified.")
 

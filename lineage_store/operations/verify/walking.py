@@ -40,10 +40,12 @@ SCALAR_COLUMNS = ("wall_time", "value")
 class Walk:
     """The contents of one file that were read so far."""
 
+    log: OpenLogFile
     format: LogFormat
     kind: str
     name: str
     claims: Claims
+    settings: Settings
     position: int = 0
     event_count: int = 0
     given_up_bytes: int = 0
@@ -51,9 +53,9 @@ class Walk:
     """(byte offset, kind, wall time, content as JSON)."""
     faults: list[tuple[int, str]] = field(default_factory=list)
 
-    def to(self, end: int, log: OpenLogFile, gaps: Sequence[tuple[int, int]], settings: Settings) -> bool:
+    def to(self, end: int, gaps: Sequence[tuple[int, int]]) -> bool:
         """Read on up to the bookmark `end`; return False, with the reason in `faults`, if that is impossible."""
-        skip = dict(gaps)
+        skip, settings = dict(gaps), self.settings
         content, base = b"", self.position
         reader = self.format.reader(content, base=base)
         while self.position < end:
@@ -67,7 +69,7 @@ class Walk:
             found = reader.next(self.position - base)
             if isinstance(found, NeedData):
                 wanted = max(settings.chunk_bytes, found.wanted(base + len(content) - self.position))
-                more = log.read(self.position, min(wanted, max(end - self.position, 0)))
+                more = self.log.read(self.position, min(wanted, max(end - self.position, 0)))
                 if len(more) < found.length:
                     return self._fault("no whole frame before the bookmark")
                 content, base = more, self.position
