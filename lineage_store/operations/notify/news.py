@@ -19,6 +19,7 @@ from lineage_store.operations.notify.plan import FINISHED, LAG, METRIC, PROBLEM,
 from lineage_store.query.change_cursor import decode, encode
 from lineage_store.query.changes import ChangeKind, read_changes
 from lineage_store.query.status import problem_of
+from lineage_store.query.views import view_select
 from lineage_store.states import JobState
 from lineage_store.store.database.dialects import among, among_rows
 from lineage_store.store.database.types import Key, UtcTime
@@ -124,10 +125,8 @@ def _beyond_bounds(connection: Connection, plan: Plan, jobs: dict[int, Any]) -> 
 
 
 def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
-    names = ("base_dir", "train_id", "path", "kind", "reason", "remedy", "range_start", "range_end")
-    times = [column(name, UtcTime()) for name in ("first_seen_at", "resolved_at")]
-    columns: list[Any] = [*map(column, names), *times]
-    wanted = select(*columns).select_from(table("v_ingest_problem")).where(times[0] >= since)
+    problems = view_select("v_ingest_problem")
+    wanted = problems.where(problems.selected_columns.first_seen_at >= since)
     for row in map(dict, connection.execute(wanted).mappings()):
         found = problem_of(row)
         train_id = None if row["train_id"] is None else from_stored(row["train_id"])
