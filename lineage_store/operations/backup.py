@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Engine, exists, func, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import (
@@ -26,6 +26,7 @@ from lineage_store.errors import (
     NotAStoreError,
     UnfinishedCopyError,
 )
+from lineage_store.operations.table_rows import any_row
 from lineage_store.store import leases
 from lineage_store.store.admin import client_programs, roles
 from lineage_store.store.admin.publish import copy_file
@@ -176,7 +177,7 @@ def _has_contents(engine: Engine) -> bool:
     with reading(engine) as connection:
         for number, _ in registry.base_dirs(connection):
             leases.last(connection, number)
-        return bool(connection.execute(select(exists().select_from(base_dir))).scalar())
+        return any_row(connection, base_dir)
 
 
 def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> None:

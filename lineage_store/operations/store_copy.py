@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, zip_longest
 
-from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, exists, func, select
+from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable, DropTable
 
@@ -127,10 +127,7 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
             )
         upgrade.check(target)
         with reading(target) as connection:
-            if (
-                connection.execute(select(exists().select_from(base_dir))).scalar()
-                and _state(connection) == state
-            ):
+            if table_rows.any_row(connection, base_dir) and _state(connection) == state:
                 return False
     except UnfinishedCopyError:
         if anew:
@@ -154,7 +151,7 @@ def _mark_unfinished(target: Connection) -> None:
 
 def _refuse_data(connection: Connection) -> None:
     for table in TABLES:
-        if connection.execute(select(exists().select_from(table))).scalar():
+        if table_rows.any_row(connection, table):
             raise LineageStoreError(
                 f"The store {safe_url(connection.engine.url)} is not empty: it has rows in {table.name}.",
                 hint="Copy into a new or an empty database.",

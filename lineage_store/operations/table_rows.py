@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Table, literal, select, tuple_
+from sqlalchemy import Connection, Table, exists, literal, select, tuple_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import Float
 
@@ -42,26 +42,30 @@ def batches(
     if after:
         last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
         query = query.where(tuple_(*key) > tuple_(*last))
-    size = SAMPLES_AT_A_TIME if table in SAMPLE_TABLES else ROWS_AT_A_TIME
     if table in SAMPLE_TABLES:
-        yield from _plain_rows(connection, statement_of(query, connection.dialect), size)
+        yield from _samples(connection, statement_of(query, connection.dialect))
         return
-    with connection.execute(query, execution_options={"yield_per": size}) as found:
+    with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as found:
         for rows in found.partitions():
             yield [tuple(row) for row in rows]
 
 
-def _plain_rows(connection: Connection, query: Statement, size: int) -> Iterator[Rows]:
+def _samples(connection: Connection, query: Statement) -> Iterator[Rows]:
     """Yield rows as the driver returns them; numbers and texts need no conversion by SQLAlchemy."""
     failure, is_sqlite = connection.dialect.loaded_dbapi.Error, connection.dialect.name == "sqlite"
     opened: Any = connection.connection.cursor() if is_sqlite else connection.connection.cursor("copied")
     try:
         with closing(opened) as cursor:
             cursor.execute(query.text, query.arguments({}))
-            while rows := cursor.fetchmany(size):
+            while rows := cursor.fetchmany(SAMPLES_AT_A_TIME):
                 yield rows
     except failure as error:
         raise DBAPIError.instance(query.text, None, error, failure, dialect=connection.dialect) from error
+
+
+def any_row(connection: Connection, table: Table) -> bool:
+    """Return whether the table has a row."""
+    return bool(connection.execute(select(exists().select_from(table))).scalar())
 
 
 def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
