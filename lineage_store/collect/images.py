@@ -54,14 +54,11 @@ def _tiled(values: NDArray[Any]) -> NDArray[np.float64]:
 def _as_bytes(pixels: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Scale to bytes: values that are all within 0..1 by 255, others linearly from their range."""
     least, greatest = float(pixels.min()), float(pixels.max())
-    scale, shift = 1.0, 0.0
     with np.errstate(all="ignore"):
         if greatest <= 1 and least >= 0:
-            scale = 255.0
+            scale, shift = 255.0, 0.0
         else:
-            shift = least
-            if greatest != least:
-                scale = 255 / (greatest - least + 1)
+            scale, shift = 255 / (greatest - least + 1), least
         scaled: NDArray[np.uint8] = ((pixels.astype(np.float32) - shift) * scale).astype(np.uint8)
     return scaled
 
