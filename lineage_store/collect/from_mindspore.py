@@ -50,12 +50,11 @@ class Operators:
         if hasattr(summary_record.SummaryRecord, "_sync_summary_data"):
             summary_record.SummaryRecord._sync_summary_data(self, step)
         pynative, debug_ops.SUMMARY_TENSOR_CACHE = debug_ops.SUMMARY_TENSOR_CACHE, []
-        summary_record._cache_summary_tensor_data(
-            [
-                {"name": f"{tag}[:{_TYPE_OF_OPERATOR[operator]}]", "data": value}
-                for operator, tag, value in pynative
-            ]
-        )
+        named = [
+            {"name": f"{tag}[:{_TYPE_OF_OPERATOR[operator]}]", "data": value}
+            for operator, tag, value in pynative
+        ]
+        summary_record._cache_summary_tensor_data(named)
         for name, value in summary_record._get_summary_tensor_data().items():
             if match := _EMITTED_NAME.match(name):
                 yield match[2].lower(), match[1], value

@@ -41,7 +41,8 @@ _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "googl
 
 def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator[Finding]:
     """Yield all findings about the store and about `base_dirs`, the settings' base dirs and the store's."""
-    yield from _versions()
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    yield _ok("versions", f"Python {platform.python_version()}, {packages}.")
     yield from _store(url, settings)
     leaders = _leaders(url)
     configured = [Path(os.path.realpath(path)) for path in settings.base_dirs]
@@ -50,11 +51,6 @@ def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator
         leader = leaders.get(base_dir)
         text = f"{leader} leads it." if leader else "No daemon leads it; each `ingest` brings it up to date."
         yield _ok(str(base_dir), text)
-
-
-def _versions() -> Iterator[Finding]:
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    yield _ok("versions", f"Python {platform.python_version()}, {packages}.")
 
 
 def _store(url: str, settings: Settings) -> Iterator[Finding]:

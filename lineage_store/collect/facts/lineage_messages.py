@@ -17,7 +17,6 @@ from lineage_store.collect.facts.run import (
     checkpoint_of,
     loss_function_of,
     loss_of,
-    network_name,
     optimizer_of,
     size_of,
 )
@@ -48,7 +47,7 @@ def train_lineage(
         device_num=run["device_number"],
         batch_size=dataset and dataset.batch_size,
     )
-    _fill(message.algorithm, network=network_name(run), loss=None if loss is None else float(loss))
+    _fill(message.algorithm, network=_class_name(run["network"]), loss=None if loss is None else float(loss))
     _fill(
         message.train_dataset,
         train_dataset_path=dataset and dataset.path,

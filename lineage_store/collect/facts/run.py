@@ -58,11 +58,6 @@ def loss_of(run: RunArguments) -> np.floating[Any] | None:
     return mean
 
 
-def network_name(run: RunArguments) -> str:
-    """Return the class name of the model's network."""
-    return type(run["network"]).__name__
-
-
 def checkpoint_of(run: RunArguments) -> str | None:
     """Return the path of the file last written by the last ModelCheckpoint among the callbacks; None without one."""
     names = [each.latest_ckpt_file_name for each in run["list_callback"] if isinstance(each, ModelCheckpoint)]

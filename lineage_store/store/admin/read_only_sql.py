@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
@@ -171,7 +172,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
                 first = next(rows, None)
                 if first is None:  # `stream` sets the columns with the first row only
                     cursor.execute(statement.encode(), binary=True)  # by the extended protocol, too
-            yield _answer(cursor.description, _chained(first, rows))
+            yield _answer(cursor.description, chain(() if first is None else [first], rows))
     finally:
         pooled.invalidate()  # because the session was made READ ONLY
 
@@ -233,12 +234,6 @@ def _authorize(
 
 def _answer(description: Any, rows: Iterator[tuple[Any, ...]]) -> Answer:
     return Answer(tuple(str(column[0]) for column in description or ()), rows)
-
-
-def _chained(first: tuple[Any, ...] | None, rest: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    if first is not None:
-        yield first
-        yield from rest
 
 
 @contextmanager
