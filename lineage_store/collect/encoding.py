@@ -1,6 +1,6 @@
 """Encode the values of one `record` call as frames of log files. Pure.
 
-In: a Batch: a step, the time, and values as `values.held` returns them. Out: an Encoded: complete frames for the
+In: a Batch: a step, the time, and values as `values.entry_of` makes them. Out: an Encoded: complete frames for the
 summary file and for the lineage file, in MindSpore's order, and arrays to export. Promises: the same events as from
 MindSpore 2.10; a value that cannot be encoded is listed in `failures`, and the others are encoded. Does not know
 files or threads.
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
-from lineage_store.collect.entries import Batch, Entry
-from lineage_store.collect.values import LINEAGE_MESSAGES, Held
+from lineage_store.collect.values import LINEAGE_MESSAGES, Batch, Entry, Held
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2

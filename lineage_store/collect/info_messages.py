@@ -14,7 +14,7 @@ from typing import Any
 from lineage_store.collect import custom_values, values
 from lineage_store.collect.arguments import type_name
 from lineage_store.collect.custom_values import UserValue, UserValues
-from lineage_store.collect.entries import Entry
+from lineage_store.collect.values import Entry
 from lineage_store.fields import OUTCOME
 from lineage_store.plugins import SCALAR
 from lineage_store.states import Outcome
@@ -50,9 +50,7 @@ def ending(error: BaseException | None, last_step: int) -> UserValues:
 def parameter_entries(given: UserValues) -> Iterator[Entry]:
     """Yield the entry that a record writes for user-defined values; none if there are no values."""
     if given:
-        yield Entry(
-            "custom_lineage_data", "", values.held("custom_lineage_data", "", user_defined_info(given))
-        )
+        yield values.entry_of("custom_lineage_data", "", user_defined_info(given))
 
 
 def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[Entry]:
@@ -65,7 +63,7 @@ def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> I
     results = custom_values.recordable("metrics", metrics, bits=64)
     if results:
         message = lineage_pb2.EvaluationLineage(metric=json.dumps(results), step=step, epoch=epoch)
-        yield Entry("eval_lineage", "", values.held("eval_lineage", "", message))
+        yield values.entry_of("eval_lineage", "", message)
     for name, value in results.items():
         if step is not None and not isinstance(value, str):
-            yield Entry(SCALAR, values.tag_of(name), values.held(SCALAR, name, value))
+            yield values.entry_of(SCALAR, values.tag_of(name), value)

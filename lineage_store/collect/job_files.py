@@ -17,8 +17,8 @@ from urllib.parse import quote
 import numpy as np
 
 from lineage_store.collect import from_mindspore
-from lineage_store.collect.entries import Batch
 from lineage_store.collect.lost_values import LostValues
+from lineage_store.collect.values import Batch
 from lineage_store.collect.writing import FileRules, LogFile, LogName, free_second
 from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
 from lineage_store.plugins import TENSOR

@@ -21,9 +21,9 @@ from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
 from lineage_store.collect import arguments, custom_values, from_mindspore, info_messages, values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
-from lineage_store.collect.entries import Batch, Entry
 from lineage_store.collect.job_files import JobFiles
 from lineage_store.collect.lost_values import LostValues
+from lineage_store.collect.values import Batch, Entry
 from lineage_store.collect.writer_thread import WriterThread
 from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
@@ -158,7 +158,7 @@ class SummaryRecord:
         """
         plugin = values.plugin_of(plugin)
         tag = values.tag_of(name) if plugin in values.ARRAY_PLUGINS else str(name)
-        entry = Entry(plugin, tag, values.held(plugin, tag, value))
+        entry = values.entry_of(plugin, tag, value)
         if self._is_usable():
             self._added.append(entry)
 
@@ -285,7 +285,7 @@ class SummaryRecord:
         if graph is None:
             return []
         self._graph_written = True
-        return [Entry(GRAPH, "", values.held(GRAPH, "", graph))]
+        return [values.entry_of(GRAPH, "", graph)]
 
     def _take_emitted(self, step: int) -> None:
         for plugin, tag, value in self._operators.drain(step):

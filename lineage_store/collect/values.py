@@ -1,13 +1,15 @@
-"""Convert the values of `add_value` to a form that the training can no longer change.
+"""Convert the values of `add_value` to a form that the training can no longer change, and pass them on as batches.
 
 In: a number, a numpy array, a tensor of MindSpore, PyTorch or JAX, or a protobuf message. Out: a float, a copied array,
-or bytes. Promises: a value of a wrong type or shape is refused here, in the training's thread, with its name and what
-would fit. Imports no framework, and protobuf only to read a graph: tensors are recognised by their methods, messages by
-their descriptors.
+or bytes; in frozen entries and batches, which any thread may read. Promises: a value of a wrong type or shape is
+refused here, in the training's thread, with its name and what would fit. Imports no framework, and protobuf only to
+read a graph, because MindSpore 2.7 to 2.9 must be imported before it: tensors are recognised by their methods, messages
+by their descriptors.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,37 @@ LINEAGE_MESSAGES = {
 PLUGINS = (*ARRAY_PLUGINS, *LINEAGE_MESSAGES, plugins.GRAPH, plugins.LANDSCAPE)
 
 Held = float | NDArray[Any] | bytes
+_ENCODED_ELEMENT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value added."""
+
+    plugin: str
+    tag: str
+    value: Held
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of memory that the value takes, now and encoded; 0 for a single number."""
+        if isinstance(self.value, float):
+            return 0
+        if isinstance(self.value, bytes):
+            return 2 * len(self.value)
+        return self.value.nbytes + _ENCODED_ELEMENT_BYTES * self.value.size
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The values of one call."""
+
+    step: int
+    wall_time: float
+    """Unix time in seconds."""
+    entries: tuple[Entry, ...]
+    """Grouped by plugin."""
+    export_tensors: bool = False
 
 
 def plugin_of(plugin: str) -> str:
@@ -52,8 +85,12 @@ def tag_of(name: str) -> str:
     return name
 
 
-def held(plugin: str, name: str, value: Any) -> Held:
+def entry_of(plugin: str, tag: str, value: Any) -> Entry:
     """Convert `value` to the form that `encoding` takes for this plugin."""
+    return Entry(plugin, tag, _held(plugin, tag, value))
+
+
+def _held(plugin: str, name: str, value: Any) -> Held:
     if plugin == SCALAR:
         return _scalar(name, value)
     if plugin in ARRAY_PLUGINS:

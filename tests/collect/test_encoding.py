@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lineage_store.collect import histograms, images
 from lineage_store.collect.encoding import encode
-from lineage_store.collect.entries import Batch, Entry
+from lineage_store.collect.values import Batch, Entry
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.wire import summary_pb2
 from lineage_store.eventlog.records.framing import Frame, FrameReader
