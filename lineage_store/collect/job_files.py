@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,8 +20,8 @@ import numpy as np
 from lineage_store.collect import from_mindspore
 from lineage_store.collect.lost_values import LostValues
 from lineage_store.collect.values import Batch
-from lineage_store.collect.writing import FileRules, LogFile, LogName, free_second
-from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX
+from lineage_store.collect.writing import FileRules, LogFile, free_second
+from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX, compose
 from lineage_store.plugins import TENSOR
 
 if TYPE_CHECKING:
@@ -31,12 +32,15 @@ class JobFiles:
     """The open files of a recorder."""
 
     def __init__(self, directory: Path, prefix: str, suffix: str, rules: FileRules, lost: LostValues) -> None:
-        name = LogName(directory, prefix, from_mindspore.device_number(), platform.node())
-        second = free_second(
-            lambda at: (name.at(at, suffix), name.at(at, LINEAGE_SUFFIX), directory / f"export_{at}")
-        )
-        self.summary = LogFile(name, suffix, second, rules, _version)
-        self.lineage = LogFile(name, LINEAGE_SUFFIX, second, rules)
+        device, host = from_mindspore.device_number(), platform.node()
+
+        def path_at(suffix: str, second: int) -> Path:
+            return directory / compose(prefix, second, device, host, suffix)
+
+        summary_at, lineage_at = partial(path_at, suffix), partial(path_at, LINEAGE_SUFFIX)
+        second = free_second(lambda at: (summary_at(at), lineage_at(at), directory / f"export_{at}"))
+        self.summary = LogFile(summary_at, second, rules, _version)
+        self.lineage = LogFile(lineage_at, second, rules)
         self._exports, self._exported_mode = directory / f"export_{second}", rules.closed_file_mode
         self._lost = lost
 

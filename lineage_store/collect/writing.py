@@ -17,26 +17,11 @@ from itertools import count
 from pathlib import Path
 
 from lineage_store.collect.closed_mode import Keeper, dismiss, keeper_of
-from lineage_store.eventlog.mindspore import filenames
 
 FILE_MODE = 0o600
 CLOSED_FILE_MODE = 0o400
 _WRITE_BYTES = 4 * 1024 * 1024
 """Approximate maximum size of the frames that are written with one system call."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogName:
-    """The directory of all log files of one recorder, and the common parts of their names."""
-
-    directory: Path
-    prefix: str
-    device: int | None
-    host: str
-
-    def at(self, timestamp: int, suffix: str) -> Path:
-        """Return the path of the file with this unix time in seconds."""
-        return self.directory / filenames.compose(self.prefix, timestamp, self.device, self.host, suffix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +46,14 @@ class LogFile:
 
     def __init__(
         self,
-        name: LogName,
-        suffix: str,
+        path_at: Callable[[int], Path],
         timestamp: int,
         rules: FileRules,
         opening: Callable[[], bytes] = bytes,
     ) -> None:
-        """`opening` returns the bytes that every file begins with: the version's frame, or nothing."""
-        self._name, self._suffix, self._timestamp, self._rules = name, suffix, timestamp, rules
-        self._opening = opening
+        """`path_at` returns the path of the file with this unix time in seconds in its name; `opening` the bytes that
+        every file begins with: the version's frame, or nothing."""
+        self._path_at, self._timestamp, self._rules, self._opening = path_at, timestamp, rules, opening
         self._descriptor: int | None = None
         self._keeper: Keeper | None = None
         self._size = 0
@@ -77,7 +61,7 @@ class LogFile:
     @property
     def path(self) -> Path:
         """The open file, or the next one to be created, unless that name is taken by then."""
-        return self._name.at(self._timestamp, self._suffix)
+        return self._path_at(self._timestamp)
 
     def append(self, frames: Sequence[bytes]) -> int:
         """Write the first of the frames, as many as fit; return their number. Call again with the rest.
