@@ -129,12 +129,7 @@ log_file = Table(
     Column("file_time", BigInteger, nullable=False, comment="timestamp in the name, unix s"),
     Column("device", BigInteger, comment="device number in the name"),
     Column("host", Text, comment="host in the name"),
-    Column(
-        "state",
-        Text,
-        nullable=False,
-        comment=", ".join(FileState),
-    ),
+    Column("state", Text, nullable=False, comment=", ".join(FileState)),
     Column("size_bytes", BigInteger, nullable=False, comment="size when last looked at"),
     Column(
         "byte_offset",
