@@ -34,15 +34,7 @@ def choose_best(engine: Engine, settings: Settings) -> int:
     for base_dir_id, _ in places:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
             with reading(engine) as connection:
-                found = set[int]().union(
-                    *(
-                        bests.jobs_chosen_otherwise(
-                            connection, base_dir_id, metric, is_less_better=is_less(metric)
-                        )
-                        for metric in metrics
-                    )
-                )
-            jobs = sorted(found)
+                jobs = sorted(bests.jobs_chosen_otherwise(connection, base_dir_id, metrics, is_less))
             for first in range(0, len(jobs), JOBS_AT_A_TIME):
                 some = jobs[first : first + JOBS_AT_A_TIME]
                 with writing(engine) as connection:

@@ -7,7 +7,7 @@ that it need not know the earlier settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select
@@ -32,15 +32,16 @@ def chosen_otherwise(
 
 
 def jobs_chosen_otherwise(
-    connection: Connection, base_dir_id: int, metric: str, *, is_less_better: bool
+    connection: Connection, base_dir_id: int, metrics: Iterable[str], is_less_better: Callable[[str], bool]
 ) -> set[int]:
-    """Return the ids of the jobs of a base dir that have a better result of a metric than the stored best."""
-    found = _beside_bests(select(_RESULT.job_id).distinct()).where(
-        _RESULT.name_key == key(to_stored(metric)),
-        _LESS if is_less_better else _MORE,
-        _RESULT.job_id.in_(select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)),
-    )
-    return set(connection.execute(found).scalars())
+    """Return the ids of the jobs of a base dir that have a better result of one of the metrics than the stored best."""
+    mine = _RESULT.job_id.in_(select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id))
+    jobs, found = _beside_bests(select(_RESULT.job_id).distinct()).where(mine), set[int]()
+    for metric in metrics:
+        better = _LESS if is_less_better(metric) else _MORE
+        wanted = jobs.where(_RESULT.name_key == key(to_stored(metric)), better)
+        found.update(connection.execute(wanted).scalars())
+    return found
 
 
 def _beside_bests(columns: Select[Any]) -> Select[Any]:
