@@ -13,9 +13,9 @@ import subprocess
 import threading
 import time
 from base64 import b64encode
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from queue import Empty, SimpleQueue
 from urllib.parse import SplitResult, unquote
 
 from lineage_store.operations.notify.plan import Plan
@@ -45,21 +45,21 @@ def _post(address: SplitResult, message: bytes) -> None:
 
     A thread that is left behind sends nothing any more, and ends when the resolver gives up.
     """
-    ends_at, outcome = time.monotonic() + DEADLINE_S, SimpleQueue[int | Exception]()
+    ends_at, outcome = time.monotonic() + DEADLINE_S, Future[int]()
 
     def post() -> None:
         try:
-            outcome.put(_status_of(address, message, ends_at))
+            outcome.set_result(_status_of(address, message, ends_at))
         except Exception as error:  # noqa: BLE001 - raised by the thread that waits
-            outcome.put(error)
+            outcome.set_exception(error)
 
     threading.Thread(target=post, name="notify delivery", daemon=True).start()
     try:
-        status = outcome.get(timeout=DEADLINE_S)
-    except Empty:
-        raise _late() from None
-    if isinstance(status, Exception):
-        raise _late() if time.monotonic() >= ends_at else status
+        status = outcome.result(timeout=DEADLINE_S)
+    except Exception:
+        if time.monotonic() >= ends_at:
+            raise _late() from None
+        raise
     if not 200 <= status < 300:
         raise NotTakenError(
             f"it answered {status}{', and redirects are not followed' * (status // 100 == 3)}"
