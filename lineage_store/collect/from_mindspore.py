@@ -14,12 +14,6 @@ from collections.abc import Iterator
 from typing import Any
 
 _EMITTED_NAME = re.compile(r"(.+)\[:(.+)\]")
-_TYPE_OF_OPERATOR = {
-    "ScalarSummary": "Scalar",
-    "ImageSummary": "Image",
-    "TensorSummary": "Tensor",
-    "HistogramSummary": "Histogram",
-}
 
 
 class Operators:
@@ -51,7 +45,7 @@ class Operators:
             summary_record.SummaryRecord._sync_summary_data(self, step)
         pynative, debug_ops.SUMMARY_TENSOR_CACHE = debug_ops.SUMMARY_TENSOR_CACHE, []
         named = [
-            {"name": f"{tag}[:{_TYPE_OF_OPERATOR[operator]}]", "data": value}
+            {"name": f"{tag}[:{operator.removesuffix('Summary')}]", "data": value}
             for operator, tag, value in pynative
         ]
         summary_record._cache_summary_tensor_data(named)

@@ -72,15 +72,14 @@ def bucket_count(valid: int) -> int:
 def _buckets(values: NDArray[Any], edges: NDArray[Any]) -> bytes:
     counts, _ = np.histogram(values, bins=edges)
     buckets = zip(edges.tolist(), np.diff(edges).tolist(), counts.tolist(), strict=False)
-    return b"".join(
-        length_field(
-            _HISTOGRAM.BUCKETS_FIELD_NUMBER,
-            double_field(_BUCKET.LEFT_FIELD_NUMBER, left)
-            + double_field(_BUCKET.WIDTH_FIELD_NUMBER, width)
-            + varint_field(_BUCKET.COUNT_FIELD_NUMBER, held),
+    encoded = bytearray()
+    for left, width, held in buckets:
+        place = double_field(_BUCKET.LEFT_FIELD_NUMBER, left) + double_field(
+            _BUCKET.WIDTH_FIELD_NUMBER, width
         )
-        for left, width, held in buckets
-    )
+        bucket = place + varint_field(_BUCKET.COUNT_FIELD_NUMBER, held)
+        encoded += length_field(_HISTOGRAM.BUCKETS_FIELD_NUMBER, bucket)
+    return bytes(encoded)
 
 
 def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) -> NDArray[Any]:
