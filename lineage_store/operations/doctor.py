@@ -60,11 +60,10 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
             yield _schema(engine)
             if not upgrade.is_empty(engine):
                 yield from _layout(engine)
+                is_less = less_is_better(settings.less_is_better)
                 with reading(engine) as connection:
                     yield from moved.known_twice(connection)
-                    for metric, jobs in bests.chosen_otherwise(
-                        connection, less_is_better(settings.less_is_better)
-                    ):
+                    for metric, jobs in bests.chosen_otherwise(connection, is_less):
                         yield finding("other_best", THE_STORE, metric=metric, jobs=jobs)
             yield from _server(engine)
             if settings.read_database_url and engine.dialect.name == "postgresql":

@@ -135,7 +135,7 @@ def remove(
     """
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         after = 0
-        while page := _take_out_of_sight(engine, lead, leaving.base_dir_id, rules, after):
+        while page := _hide(engine, lead, leaving.base_dir_id, rules, after):
             yield page
             after = page[-1].id
 
@@ -152,9 +152,7 @@ def removing(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[t
         remove_rows(engine, leaving, settings.batch_rows)
 
 
-def _take_out_of_sight(
-    engine: Engine, lead: Lease, leaving_id: int, rules: Rules, after: int
-) -> list[Removable]:
+def _hide(engine: Engine, lead: Lease, leaving_id: int, rules: Rules, after: int) -> list[Removable]:
     with writing(engine) as connection:
         now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)

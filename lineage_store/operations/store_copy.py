@@ -85,9 +85,8 @@ def copy_store(
         upgrade.check(source)
         with _changes_named(target), _snapshot(source) as snapshot:
             begun = _begin(target, target_url, _state(snapshot), anew, allow_network_filesystem)
-            copied = {
-                table: _copy_table(snapshot, target, table, told) for table in (TABLES if begun else ())
-            }
+            left = TABLES if begun else ()
+            copied = {table: _copy_table(snapshot, target, table, told) for table in left}
             told("All rows are copied; now they are compared.")
             changed = _ANEW.format(safe_url(target_url)) if begun else _OWN_LIFE
             rows = _compare(snapshot, target, copied.get(scalar_sample), changed, told)
@@ -199,9 +198,8 @@ def _telling(
         yield rows
         count += len(rows)
         if count >= next_at and isinstance(last, int):
-            told(
-                f"{table.name}: {count:,} rows {done}, about {table_rows.key_of(table, rows[-1])[0] / last:.0%}"
-            )
+            reached = table_rows.key_of(table, rows[-1])[0]
+            told(f"{table.name}: {count:,} rows {done}, about {reached / last:.0%}")
             next_at = count + _TOLD_EACH
 
 

@@ -157,9 +157,8 @@ def _of_file(engine: Engine, place: Place) -> Verdict:
         given.append(_unread(place, {(train_id, name)}))
     for row in rows:
         prefix = f"Generation {row.generation}: " if len(rows) > 1 else ""
-        given += [
-            replace(each, what=f"{prefix}{each.what}") for each in why_checks.of_row(str(place.path), row)
-        ]
+        found = why_checks.of_row(str(place.path), row)
+        given += [replace(each, what=f"{prefix}{each.what}") for each in found]
         given += why_checks.of_growth(place, row)
     given += why_checks.of_problems(place, problems)
     complete = bool(rows) and _is_complete(rows[-1])

@@ -134,10 +134,8 @@ def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
 def of_tombstone(directory: Path, stone: Tombstone | None) -> Iterator[Finding]:
     """Yield that the job was removed, if it was."""
     if stone is not None:
-        reason, removed_at = from_stored(stone.reason), stone.removed_at
-        yield finding(
-            "removed_job", str(directory), removed_at=removed_at, reason=reason, directory=directory
-        )
+        reason, at = from_stored(stone.reason), stone.removed_at
+        yield finding("removed_job", str(directory), removed_at=at, reason=reason, directory=directory)
 
 
 def of_problems(place: Place, problems: Iterable[Row[Any]]) -> Iterator[Finding]:

@@ -143,10 +143,9 @@ def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
 
 
 def _lags(connection: Connection, now: datetime, lag_s: float) -> Iterator[Event]:
-    wanted = select(
-        base_dir.c.path, func.coalesce(base_dir.c.discovered_at, base_dir.c.created_at, type_=UtcTime())
-    )
-    for path, searched_at in connection.execute(wanted.where(~base_dir.c.leaving)):
+    searched = func.coalesce(base_dir.c.discovered_at, base_dir.c.created_at, type_=UtcTime())
+    wanted = select(base_dir.c.path, searched).where(~base_dir.c.leaving)
+    for path, searched_at in connection.execute(wanted):
         if (now - searched_at).total_seconds() > lag_s:
             what = f"It was last searched in full at {iso(searched_at)}."
             yield Event(LAG, from_stored(path), None, what, searched_at, iso(searched_at))

@@ -131,18 +131,10 @@ def _unverified(path: str, reason: str) -> FileVerdict:
     return FileVerdict(path, unreadable=finding("unverified_file", path, reason=reason))
 
 
-def _differences(path: str, found: Iterable[Found]) -> list[Finding]:
-    directory = os.path.dirname(path)
-    return [
-        finding(
-            "difference",
-            path,
-            byte_range=None if offset is None else (offset, None),
-            difference=text,
-            directory=directory,
-        )
-        for offset, text in found
-    ]
+def _differences(path: str, found: Iterable[Found]) -> Iterator[Finding]:
+    for offset, text in found:
+        where = None if offset is None else (offset, None)
+        yield finding("difference", path, byte_range=where, difference=text, directory=os.path.dirname(path))
 
 
 def _verdict(

@@ -43,12 +43,7 @@ def run(engine: Engine, program: str, *arguments: str, connects: bool = True) ->
     with _connection(engine) as (conninfo, environment):
         command = [_fitting(engine, program), *arguments, *([f"--dbname={conninfo}"] if connects else [])]
         ended = subprocess.run(  # noqa: S603 - no shell, and words of our own
-            [*_mortally(), *command],
-            check=False,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=environment,
+            [*_mortally(), *command], capture_output=True, text=True, errors="replace", env=environment
         )
     if ended.returncode:
         words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
@@ -133,6 +128,6 @@ def _on_path(program: str) -> list[Path]:
 
 
 def _major(program: Path) -> int:
-    told = subprocess.run([*_mortally(), program, "--version"], check=False, capture_output=True, text=True)  # noqa: S603
+    told = subprocess.run([*_mortally(), program, "--version"], capture_output=True, text=True)  # noqa: S603
     version = re.search(r"\) (\d+)", told.stdout)
     return int(version[1]) if version else 0

@@ -50,9 +50,8 @@ class Roles:
     analysts: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[str]:
-        yield from (
-            role for role in (self.owner, self.ingest, *self.readers, *self.analysts) if role is not None
-        )
+        given = (self.owner, self.ingest, *self.readers, *self.analysts)
+        yield from (role for role in given if role is not None)
 
 
 def grant(engine: Engine, roles: Roles) -> str | None:
@@ -112,20 +111,17 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     functions = partitions.FUNCTIONS if parts else ()
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
     if roles.ingest is not None:
-        found += _of_ingest(_quoted(roles.ingest), place)
-        found += [
-            f"GRANT EXECUTE ON FUNCTION {place.schema}.{each} TO {_quoted(roles.ingest)}"
-            for each in functions
-        ]
+        role = _quoted(roles.ingest)
+        found += _of_ingest(role, place)
+        found += [f"GRANT EXECUTE ON FUNCTION {place.schema}.{each} TO {role}" for each in functions]
     for reader in roles.readers:
         found += _of_reader(_quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
     for analyst in roles.analysts:
         found += _of_reader(_quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
     if roles.owner is not None:
-        found += _of_owner(_quoted(roles.owner), place, parts)
-        found += [
-            f"ALTER FUNCTION {place.schema}.{each} OWNER TO {_quoted(roles.owner)}" for each in functions
-        ]
+        role = _quoted(roles.owner)
+        found += _of_owner(role, place, parts)
+        found += [f"ALTER FUNCTION {place.schema}.{each} OWNER TO {role}" for each in functions]
     return found
 
 
