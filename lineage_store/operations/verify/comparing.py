@@ -11,7 +11,9 @@ import json
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -170,15 +172,8 @@ def _merged(
     stored: Iterator[tuple[int, str]], written: Iterator[tuple[int, str]]
 ) -> Iterator[tuple[int, str | None, str | None]]:
     """Merge two streams that ascend by step; yield (step, stored content, written content)."""
-    mine, theirs = next(stored, None), next(written, None)
-    while mine is not None or theirs is not None:
-        if theirs is None or (mine is not None and mine[0] < theirs[0]):
-            assert mine is not None
-            yield mine[0], mine[1], None
-            mine = next(stored, None)
-        elif mine is None or theirs[0] < mine[0]:
-            yield theirs[0], None, theirs[1]
-            theirs = next(written, None)
-        else:
-            yield mine[0], mine[1], theirs[1]
-            mine, theirs = next(stored, None), next(written, None)
+    mine = ((step, "stored", content) for step, content in stored)
+    theirs = ((step, "written", content) for step, content in written)
+    for step, of_step in groupby(merge(mine, theirs), key=itemgetter(0)):
+        contents = {side: content for _, side, content in of_step}
+        yield step, contents.get("stored"), contents.get("written")

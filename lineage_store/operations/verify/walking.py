@@ -21,17 +21,9 @@ from lineage_store.operations.verify.claims import Claims, canonical
 from lineage_store.plugins import SCALAR
 
 _STATISTICS = ("count", "nan_count", "pos_inf_count", "neg_inf_count", "min", "max", "sum")
-PAYLOAD_COLUMNS = (
-    "wall_time",
-    "frame_offset",
-    "frame_length",
-    "value_index",
-    "checksum",
-    "dtype",
-    "shape",
-    "size_bytes",
-    *_STATISTICS,
-)
+_PLACE = ("frame_offset", "frame_length", "value_index", "checksum")
+_ABOUT = ("dtype", "shape", "size_bytes")
+PAYLOAD_COLUMNS = ("wall_time", *_PLACE, *_ABOUT, *_STATISTICS)
 SCALAR_COLUMNS = ("wall_time", "value")
 """The columns of the sample tables, in the order of a claim's content."""
 
