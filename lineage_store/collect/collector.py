@@ -81,11 +81,7 @@ class SummaryCollector(RecordingCallback):
         self._summary_dir = str(made_directory("summary_dir", summary_dir))
         self._collect_freq = collect_freq
         self._collect_tensor_freq = collect_tensor_freq
-        self._record_options: dict[str, Any] = {
-            "max_file_size": max_file_size,
-            "export_options": export_options,
-            "num_process": num_process,
-        }
+        self._max_file_size, self._export_options = max_file_size, export_options
         landscape = self._collected.landscape
         self._landscape = LandscapeCheckpoints(landscape, self._summary_dir) if landscape else None
         self._values = StepValues(self._collected, self._attempts)
@@ -211,4 +207,5 @@ class SummaryCollector(RecordingCallback):
             self._attempts.ask("states for landscapes", self._landscape.keep, run, unit)
 
     def _open(self) -> SummaryRecord:
-        return SummaryRecord(self._summary_dir, **self._record_options)
+        limit, options = self._max_file_size, self._export_options
+        return SummaryRecord(self._summary_dir, max_file_size=limit, export_options=options)

@@ -45,11 +45,10 @@ def _fill(message: lineage_pb2.DatasetGraph, content: dict[str, Any]) -> None:
 
 def _fill_operation(message: lineage_pb2.Operation, content: dict[str, Any] | None) -> None:
     for key, value in (content or {}).items():
-        if not isinstance(value, list | tuple):
-            _fill_parameter(message.operationParam, key, value)
-        elif all(isinstance(item, int) and fits(item, 32) for item in value):
+        is_list = isinstance(value, list | tuple)
+        if is_list and all(isinstance(item, int) and fits(item, 32) for item in value):
             message.size.extend(value)
-        elif all(isinstance(item, int | float) for item in value):
+        elif is_list and all(isinstance(item, int | float) for item in value):
             message.weights.extend(value)
         else:
             _fill_parameter(message.operationParam, key, value)
@@ -65,10 +64,8 @@ def _fill_parameter(message: _Parameters, key: str, value: Any) -> None:
     elif isinstance(value, list | tuple):
         if value and key != "operations":
             message.mapStrList[key].strValue.extend("" if item is None else _text(item) for item in value)
-    elif isinstance(value, str) or value is None:
-        message.mapStr[key] = str(value)
     else:
-        message.mapStr[key] = _text(value)
+        message.mapStr[key] = str(value) if isinstance(value, str | None) else _text(value)
 
 
 def _text(value: Any) -> str:
