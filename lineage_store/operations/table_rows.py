@@ -85,9 +85,7 @@ def append(
             insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
             yield rows
     elif connection.dialect.name == "sqlite":
-        places = ", ".join("?" * len(names))
-        quoted = ", ".join(f'"{name}"' for name in names)
-        into = f"INSERT INTO {table.name} ({quoted}) VALUES ({places})"  # noqa: S608 - our own names
+        into = str(table.insert().compile(dialect=connection.dialect))
         for rows in several:
             connection.exec_driver_sql(into, rows)
             yield rows
