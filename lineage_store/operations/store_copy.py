@@ -38,6 +38,9 @@ from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.tables import base_dir, ingest_lease, scalar_sample, train_job
 from lineage_store.store.writes import binary_copy
 
+Told = Callable[[str], None]
+"""Is called with lines of text about the progress."""
+
 _TOLD_EACH = 1_000_000
 _BATCHES = 50
 """Batches per transaction."""
@@ -67,7 +70,7 @@ def copy_store(
     *,
     anew: bool = False,
     allow_network_filesystem: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    told: Told = lambda _: None,
 ) -> StoreCopy:
     """Copy the store at one URL to another, which has no store, an empty store, or an unfinished or finished copy.
 
@@ -163,9 +166,7 @@ def _clear(target: Engine) -> None:
             connection.execute(table.delete())
 
 
-def _copy_table(
-    snapshot: Connection, target: Engine, table: Table, told: Callable[[str], None]
-) -> binary_copy.Digest:
+def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Told) -> binary_copy.Digest:
     """Copy the rows of a table that are not in the target yet; return a digest of the rows copied now."""
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
@@ -179,16 +180,14 @@ def _copy_table(
                     if table is train_job:
                         partitions.ensure(connection, [row[0] for row in rows])
                     count, last = count + len(rows), rows
-                key = json.dumps(table_rows.key_of(table, last[-1]))
-                connection.execute(
-                    upsert(connection, _reached, ["name"], ["key"]), {"name": table.name, "key": key}
-                )
+                row = {"name": table.name, "key": json.dumps(table_rows.key_of(table, last[-1]))}
+                connection.execute(upsert(connection, _reached, ["name"], ["key"]), row)
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
     return digest
 
 
 def _telling(
-    batches: Iterator[Rows], snapshot: Connection, table: Table, done: str, told: Callable[[str], None]
+    batches: Iterator[Rows], snapshot: Connection, table: Table, done: str, told: Told
 ) -> Iterator[Rows]:
     """Pass the batches on; every million rows, report their number and the share done, estimated by the key."""
     first = next(iter(table.primary_key.columns))
@@ -204,11 +203,7 @@ def _telling(
 
 
 def _compare(
-    snapshot: Connection,
-    target: Engine,
-    scalars: binary_copy.Digest | None,
-    hint: str,
-    told: Callable[[str], None],
+    snapshot: Connection, target: Engine, scalars: binary_copy.Digest | None, hint: str, told: Told
 ) -> dict[str, int]:
     """Compare all rows; return their number by table. Raises LineageStoreError, with the hint, if any differ.
 
