@@ -43,5 +43,4 @@ class SummaryStep(Callback):
     @property
     def summary_file(self) -> str:
         """The full name of the record's summary file."""
-        name: str = self._summary.log_dir
-        return name
+        return self._summary.log_dir

@@ -36,9 +36,8 @@ class FileRules:
 
 def free_second(paths_at: Callable[[int], Iterable[Path]]) -> int:
     """Return the first second from now on for which none of the paths exists."""
-    return next(
-        second for second in count(int(time.time())) if not any(map(os.path.lexists, paths_at(second)))
-    )
+    seconds = count(int(time.time()))
+    return next(second for second in seconds if not any(map(os.path.lexists, paths_at(second))))
 
 
 class LogFile:

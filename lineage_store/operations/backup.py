@@ -117,11 +117,10 @@ def _named(what: str) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error) as error:
-        is_damaged = type(error) is sqlite3.DatabaseError  # errors of the system are subclasses
         hint = "Do both directories exist, may this user write there, and is there room?"
-        raise LineageStoreError(
-            f"{what}: {error}.", hint="It is damaged: use an older backup." if is_damaged else hint
-        ) from error
+        if type(error) is sqlite3.DatabaseError:  # errors of the system are subclasses
+            hint = "It is damaged: use an older backup."
+        raise LineageStoreError(f"{what}: {error}.", hint=hint) from error
 
 
 def _refuse_other_kind(source: Path, beginning: bytes) -> None:

@@ -74,9 +74,8 @@ def size_of(checkpoint: str | None) -> int:
 
 def backbone_of(run: RunArguments) -> Any:
     """Return the network without the training's wrappers: optimizer, loss, gradient scaling."""
-    network = run["train_network"]
     named = (cell for cell in _cells(run) if hasattr(cell, "_backbone"))
-    network = next((cell._backbone for cell in named), network)
+    network = next((cell._backbone for cell in named), run["train_network"])
     while "network" in (children := network.name_cells()):
         network = network.network
         if "optimizer" in children:

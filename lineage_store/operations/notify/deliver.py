@@ -61,9 +61,8 @@ def _post(address: SplitResult, message: bytes) -> None:
             raise _late() from None
         raise
     if not 200 <= status < 300:
-        raise NotTakenError(
-            f"it answered {status}{', and redirects are not followed' * (status // 100 == 3)}"
-        )
+        redirects = ", and redirects are not followed" if status // 100 == 3 else ""
+        raise NotTakenError(f"it answered {status}{redirects}")
 
 
 def _status_of(address: SplitResult, message: bytes, ends_at: float) -> int:

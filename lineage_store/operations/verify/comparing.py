@@ -51,10 +51,10 @@ def _ledger(walk: Walk, row: Row[Any]) -> Iterator[Found]:
         text = f"{row.quarantined_bytes} bytes count as given up, the recorded ranges come to {walk.given_up_bytes}"
         yield None, f"The ledger does not close: {text}."
     if walk.event_count != row.event_count:
-        yield (
-            None,
-            f"The file has {walk.event_count} events up to its bookmark, the store counts {row.event_count}.",
+        text = (
+            f"The file has {walk.event_count} events up to its bookmark, the store counts {row.event_count}."
         )
+        yield None, text
 
 
 def _lineage_events(

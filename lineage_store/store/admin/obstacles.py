@@ -55,10 +55,8 @@ def _to_server(connection: Connection) -> Finding | None:
     blocker = connection.execute(_BLOCKER).first()
     if blocker is None:
         return None
-    since = (
-        f", in a transaction since {blocker.xact_start:%Y-%m-%d %H:%M:%S} UTC" if blocker.xact_start else ""
-    )
+    begun = blocker.xact_start
+    since = f", in a transaction since {begun:%Y-%m-%d %H:%M:%S} UTC" if begun else ""
     who = f"Session {blocker.pid} of role {blocker.usename} has locked others out{since}"
-    return of_database(
-        "locked", remedy=f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid}))."
-    )
+    remedy = f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid}))."
+    return of_database("locked", remedy=remedy)

@@ -43,16 +43,9 @@ if TYPE_CHECKING:
 _ALLOWED_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
-_ALLOWED_PRAGMAS = frozenset(
-    {
-        "table_info",
-        "table_xinfo",
-        "table_list",
-        "index_list",
-        "index_info",
-        "foreign_key_list",
-        "database_list",
-    }
+_ALLOWED_PRAGMAS = (
+    *("table_info", "table_xinfo", "table_list", "index_list", "index_info"),
+    *("foreign_key_list", "database_list"),
 )
 _MISSING = re.compile(r'(?P<what>column|table|relation):? "?(?:\w+\.)?(?P<name>\w+)')
 _STEPS_BETWEEN_CHECKS = 20_000
