@@ -25,11 +25,11 @@ class LostValues:
         self._untold: Exception | None = None
         self._lock = Lock()
 
-    def add(self, place: str, error: Exception, *, what: str = "", count: int = 1) -> None:
-        """Count `count` values as lost at `place`, a kind of file or value; log only the first failure of a place."""
+    def add(self, place: str, error: Exception, *, what: str = "") -> None:
+        """Count a value as lost at `place`, a kind of file or value; log only the first failure of a place."""
         with self._lock:
             first = place not in self._lost
-            self._lost[place] += count
+            self._lost[place] += 1
             if self._untold is None and isinstance(error, _RAISED):
                 self._untold = error
         if first:
