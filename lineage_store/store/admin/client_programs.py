@@ -122,8 +122,7 @@ def _fitting(engine: Engine, program: str) -> str:
 
 
 def _on_path(program: str) -> list[Path]:
-    directories = dict.fromkeys(os.environ.get("PATH", os.defpath).split(os.pathsep))
-    found = [Path(directory, program) for directory in directories if directory]
+    found = [Path(directory, program) for directory in dict.fromkeys(os.get_exec_path()) if directory]
     return [path for path in found if path.is_file() and os.access(path, os.X_OK)]
 
 

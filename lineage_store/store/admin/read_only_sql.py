@@ -195,8 +195,7 @@ def _cancelled_at(deadline: _Deadline, connection: psycopg.Connection[Any]) -> I
 
 
 def _refuse_unless_asking(statement: str) -> None:
-    word = re.match(r"\w*", _without_blank(statement))
-    verb = word[0].upper() if word else ""
+    verb = re.split(r"\W", _without_blank(statement), maxsplit=1)[0].upper()
     if verb not in _ASKING:
         raise _refused(f"it begins with {verb!r}" if verb else "it does not begin with a word", _ONLY_READING)
 
@@ -209,8 +208,7 @@ def _refuse_unbound(user: str, unbound: str | None) -> None:
 
 def _without_blank(statement: str) -> str:
     """Return the statement without the blanks, comments, parentheses and semicolons before its first word."""
-    blank = _BLANK.match(statement)
-    return statement[blank.end() :] if blank else statement
+    return _BLANK.sub("", statement, count=1)
 
 
 def _authorize(
