@@ -39,9 +39,3 @@ def keeper_of(descriptor: int, mode: int) -> Keeper | None:
     except OSError as error:
         log.info("A log file keeps its open mode when this process is killed: %s", error)
         return None
-
-
-def dismiss(keeper: Keeper) -> None:
-    """End the keeper of a file that was closed."""
-    keeper.kill()
-    keeper.wait()

@@ -3,7 +3,7 @@
 In: frames. Out: files with MindSpore's names, created with the first frame. Promises: recorders of the same second
 never open or truncate each other's files; after a failed write the incomplete frame is removed, so that the file ends
 with a complete one and later frames may follow; the file gets its closed mode even if the process is killed, where
-`last_mode` can start its process. Not thread-safe. Does not know what a frame means.
+`closed_mode` can start its process. Not thread-safe. Does not know what a frame means.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from lineage_store.collect.closed_mode import Keeper, dismiss, keeper_of
+from lineage_store.collect.closed_mode import Keeper, keeper_of
 
 FILE_MODE = 0o600
 CLOSED_FILE_MODE = 0o400
@@ -95,7 +95,8 @@ class LogFile:
         finally:
             os.close(descriptor)
             if self._keeper is not None:
-                dismiss(self._keeper)
+                self._keeper.kill()
+                self._keeper.wait()
 
     def _holds(self, size: int) -> bool:
         return self._rules.max_file_size is None or size <= self._rules.max_file_size
