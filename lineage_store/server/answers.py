@@ -15,7 +15,6 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import Response
 
 import lineage_store
@@ -45,7 +44,6 @@ def to_json(content: Any) -> bytes:
 
 
 async def unless_known(
-    request: Request,
     ask: Asker,
     question: Callable[[LineageStore], Any],
     *,
@@ -58,6 +56,7 @@ async def unless_known(
         heavy: as for `State.ask`.
         lasts: False for an answer that also changes with time: it has no ETag and is always made anew.
     """
+    request = ask.request
     known = request.headers.get("if-none-match", "")
 
     def answer(store: LineageStore) -> tuple[dict[str, str], bytes | None]:

@@ -129,8 +129,7 @@ class Asker:
     """Runs questions on the store for one request."""
 
     def __init__(self, state: State, request: Request) -> None:
-        self.state = state
-        self._request = request
+        self.state, self.request = state, request
 
     async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
         """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
@@ -141,7 +140,7 @@ class Asker:
         return await self.state.ask(change)
 
     async def _gone(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
+        while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
@@ -67,7 +67,6 @@ class _Question:
 
 @router.get("/jobs", response_model=models.Jobs | models.JobColumns)
 async def jobs(
-    request: Request,
     ask: Ask,
     where: Wheres = [],  # noqa: B006 - FastAPI copies defaults
     condition: Condition = "",
@@ -96,12 +95,11 @@ async def jobs(
         return _page(store, question, count=count)
 
     lasts = not counts_from_now(asked)
-    return await unless_known(request, ask, answer, heavy=form == "columns", lasts=lasts)
+    return await unless_known(ask, answer, heavy=form == "columns", lasts=lasts)
 
 
 @router.get("/train-jobs", response_model=models.TrainJobs)
 async def train_jobs(
-    request: Request,
     ask: Ask,
     base: BaseKey = None,
     state: JobState | None = None,
@@ -116,7 +114,7 @@ async def train_jobs(
         found = store.train_jobs(base_dir, state=state, outcome=outcome, limit=limit, page=page)
         return {"jobs": [_described(job.base_dir, job.train_id, job) for job in found]}
 
-    return await unless_known(request, ask, answer)
+    return await unless_known(ask, answer)
 
 
 def _read_condition(text: str) -> dict[str, Any]:

@@ -8,11 +8,12 @@ that is not Unicode has the same escapes as in the database.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import Path
+from fastapi import Depends, Path
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from lineage_store.api import LineageStore
@@ -20,9 +21,8 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.texts import from_stored, to_stored
 
 _KEY_DIGITS = 12
-
-Base = Annotated[str, Path(description="Key of a base dir, as `GET base-dirs` tells it.")]
-Name = Annotated[
+_Base = Annotated[str, Path(description="Key of a base dir, as `GET base-dirs` tells it.")]
+_Name = Annotated[
     str,
     Path(
         description="A job's train id without its `./`. One that ends like a path of this API, such as `a/tags`, is "
@@ -57,9 +57,24 @@ def base_dir_of(store: LineageStore, key: str) -> str:
     return known[key]
 
 
-def train_id_of(name: str) -> str:
-    """Return the train id of a job's name in URLs."""
-    return f"./{from_stored(name.removesuffix('/'))}"
+@dataclass(frozen=True, slots=True)
+class NamedJob:
+    """A job as a URL names it."""
+
+    base: str
+    name: str
+
+    def place(self, store: LineageStore) -> tuple[str, str]:
+        """Return its base dir and train id. Raises LineageParamSummaryPathError."""
+        return base_dir_of(store, self.base), f"./{from_stored(self.name.removesuffix('/'))}"
+
+
+async def _named_job(base: _Base, name: _Name) -> NamedJob:
+    return NamedJob(base, name)
+
+
+Job = Annotated[NamedJob, Depends(_named_job)]
+"""The parameter of an endpoint below `{base}/{name:job}`."""
 
 
 def url_of(base_dir: str, train_id: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from numpy.typing import NDArray
 from starlette.responses import Response
 
@@ -24,7 +24,7 @@ from lineage_store.json_values import for_json
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
 from lineage_store.server.answers import to_json, unless_known
 from lineage_store.server.own import models
-from lineage_store.server.own.names import Base, Name, base_dir_of, train_id_of
+from lineage_store.server.own.names import Job
 from lineage_store.server.state import Ask
 from lineage_store.texts import from_stored, to_stored
 
@@ -49,10 +49,8 @@ Device = Annotated[int | None, Query(description="Only of this device.")]
 
 @router.get("/payloads/{base}/{name:job}", response_model=models.Payloads)
 async def payloads(
-    request: Request,
     ask: Ask,
-    base: Base,
-    name: Name,
+    job: Job,
     plugin: Plugin,
     tag: Tag,
     device: Device = None,
@@ -63,11 +61,12 @@ async def payloads(
     """What is known of the payloads of a tag, ascending by step; `count` tells how many there are."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
-        job = base_dir_of(store, base), train_id_of(name)
-        found = LISTS[plugin](store, *job, from_stored(tag), start=start, stop=stop, device=device)
+        found = LISTS[plugin](
+            store, *job.place(store), from_stored(tag), start=start, stop=stop, device=device
+        )
         return {"count": len(found), "payloads": list(map(_described, found[:limit]))}
 
-    return await unless_known(request, ask, answer)
+    return await unless_known(ask, answer)
 
 
 @router.get(
@@ -85,8 +84,7 @@ async def payloads(
 )
 async def payload(
     ask: Ask,
-    base: Base,
-    name: Name,
+    job: Job,
     plugin: Plugin,
     tag: Tag,
     step: int,
@@ -99,9 +97,8 @@ async def payload(
     """One payload: an image as PNG, a tensor as .npy where that is asked for, all else as JSON."""
 
     def answer(store: LineageStore) -> Response:
-        job = base_dir_of(store, base), train_id_of(name)
         of_step = {"start": step, "stop": step + 1, "device": device}
-        found = LISTS[plugin](store, *job, from_stored(tag), **of_step)
+        found = LISTS[plugin](store, *job.place(store), from_stored(tag), **of_step)
         if not found:
             raise SampleNotFoundError(
                 f"The {plugin} {tag!r} has no step {step}.", hint="GET payloads/… lists its steps."

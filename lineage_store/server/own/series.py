@@ -20,7 +20,7 @@ from lineage_store.api.reports import Curve
 from lineage_store.json_values import for_json
 from lineage_store.server.answers import to_json
 from lineage_store.server.own import models
-from lineage_store.server.own.names import base_dir_of, train_id_of
+from lineage_store.server.own.names import NamedJob
 from lineage_store.server.state import Ask
 from lineage_store.texts import from_stored
 
@@ -50,8 +50,7 @@ async def series(ask: Ask, question: models.SeriesQuestion) -> Response:
 
 def _curves(store: LineageStore, question: models.SeriesQuestion) -> Sequence[Curve]:
     named = [
-        (base_dir_of(store, each.base), train_id_of(each.name), from_stored(each.tag))
-        for each in question.series
+        (*NamedJob(each.base, each.name).place(store), from_stored(each.tag)) for each in question.series
     ]
     return store.buckets(
         named,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
@@ -18,14 +18,13 @@ router = APIRouter(tags=["jobs"])
 
 
 @router.get("/names", response_model=models.Names)
-async def names(request: Request, ask: Ask) -> Response:
+async def names(ask: Ask) -> Response:
     """Lineage fields, and the metrics and user-defined values that any job has, those that most have first."""
-    return await unless_known(request, ask, _names)
+    return await unless_known(ask, _names)
 
 
 @router.get("/values", response_model=models.KnownValues)
 async def values(
-    request: Request,
     ask: Ask,
     name: Annotated[
         str,
@@ -40,7 +39,7 @@ async def values(
         known = store.known_values(name, part, most=limit)
         return {"values": [{"value": for_json(value), "jobs": jobs} for value, jobs in known]}
 
-    return await unless_known(request, ask, answer, heavy=True)
+    return await unless_known(ask, answer, heavy=True)
 
 
 def _names(store: LineageStore) -> dict[str, Any]:
