@@ -14,7 +14,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 from starlette.responses import Response
 
 import lineage_store
@@ -41,6 +43,12 @@ def to_json(content: Any) -> bytes:
         return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
     except TypeError:  # text with a surrogate, or a number beyond 64 bits
         return json.dumps(for_json(content), allow_nan=False).encode()
+
+
+def numbers(array: NDArray[Any]) -> Any:
+    """Return the numbers of an array as nested lists, in which NaN and infinities are spelled out."""
+    plain = array.tolist()
+    return plain if np.isfinite(array).all() else for_json(plain)
 
 
 async def unless_known(

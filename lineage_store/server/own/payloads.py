@@ -6,10 +6,9 @@ A payload is read from its log file and returned as JSON, a tensor also as .npy,
 from __future__ import annotations
 
 import io
-import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from lineage_store.api.reports import PayloadSample
 from lineage_store.errors import LineageParamValueError, RequestRefusedError, SampleNotFoundError
 from lineage_store.json_values import for_json
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.answers import to_json, unless_known
+from lineage_store.server.answers import JsonResponse, numbers, unless_known
 from lineage_store.server.own import models
 from lineage_store.server.own.names import Job
 from lineage_store.server.state import Ask
@@ -140,8 +139,10 @@ def _answer(sample: PayloadSample, form: str, part: str) -> Response:
             )
         read = {"step": sample.step, "dtype": str(read.dtype), "shape": read.shape, "value": read}
     elif BY_NAME[sample.plugin].has_statistics:
-        read = {"step": sample.step, **_fields(read)}
-    return Response(to_json(_plain(read)), media_type="application/json")
+        read = {"step": sample.step, **asdict(read)}
+    elif sample.plugin == LANDSCAPE:
+        read = asdict(read)
+    return JsonResponse(_plain(read))
 
 
 def _part_of(tensor: NDArray[Any], text: str) -> NDArray[Any]:
@@ -175,19 +176,12 @@ def _npy(array: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
-
-
 def _plain(value: Any) -> Any:
-    """Convert arrays and dataclasses to lists and dicts, NaN and infinities to texts."""
+    """Convert arrays to lists, NaN and infinities to texts."""
     if isinstance(value, np.ndarray):
-        numbers = value.tolist()
-        return numbers if value.dtype.kind in "biu" or np.isfinite(value).all() else for_json(numbers)
-    if is_dataclass(value):
-        return {name: _plain(item) for name, item in _fields(value).items()}
+        return numbers(value)
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return for_json(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return for_json(value)

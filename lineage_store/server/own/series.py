@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
 from lineage_store.api.reports import Curve
 from lineage_store.json_values import for_json
-from lineage_store.server.answers import to_json
+from lineage_store.server.answers import JsonResponse, numbers, to_json
 from lineage_store.server.own import models
 from lineage_store.server.own.names import NamedJob
 from lineage_store.server.state import Ask
@@ -42,8 +41,12 @@ async def series(ask: Ask, question: models.SeriesQuestion) -> Response:
         missing = sorted(set(range(len(question.series))) - {curve.number for curve in curves})
         if question.form == "columns":
             return Response(_as_columns(curves, missing, question.columns), media_type=MEDIA_TYPE)
-        shown = [_described(curve) | {"columns": _numbers(curve, question.columns)} for curve in curves]
-        return Response(to_json({"curves": shown, "missing": missing}), media_type="application/json")
+        shown = [
+            _described(curve)
+            | {"columns": {name: numbers(each) for name, each in _chosen(curve, question.columns).items()}}
+            for curve in curves
+        ]
+        return JsonResponse({"curves": shown, "missing": missing})
 
     return await ask(answer, heavy=True)
 
@@ -78,14 +81,6 @@ def _described(curve: Curve) -> dict[str, Any]:
 
 def _chosen(curve: Curve, names: Sequence[str] | None) -> Mapping[str, Any]:
     return {name: column for name, column in curve.columns.items() if names is None or name in names}
-
-
-def _numbers(curve: Curve, names: Sequence[str] | None) -> dict[str, list[Any]]:
-    columns = _chosen(curve, names).items()
-    return {
-        name: column.tolist() if np.isfinite(column).all() else for_json(column.tolist())
-        for name, column in columns
-    }
 
 
 def _as_columns(curves: Sequence[Curve], missing: Sequence[int], names: Sequence[str] | None) -> bytes:
