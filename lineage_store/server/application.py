@@ -118,7 +118,7 @@ class _Heads:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; for HEAD, send only the head of the answer to GET."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
+        if scope.get("method") != "HEAD":
             await self._app(scope, receive, send)
             return
         as_get = {**scope, "method": "GET"}

@@ -14,26 +14,22 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
-import logging
 import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, RequestRefusedError
 from lineage_store.server import problems
-
-log = logging.getLogger(__name__)
 
 COOKIE = "lineage_store"
 LEAST_TOKEN = 16
@@ -167,10 +163,11 @@ class Guard:
         if _same(given, self._policy.token):
             rest = urlencode([pair for pair in query if pair[0] != "token"])
             return self._to_cookie(scope, rest) if in_url else None
-        if _same(_cookie(headers), self._policy.cookie):
+        cookie = HTTPConnection(scope).cookies.get(COOKIE, "")
+        if _same(cookie, self._policy.cookie):
             scope["state"]["by_token"] = False  # a page of another site can make a browser send the cookie
             return None
-        if given or _cookie(headers):
+        if given or cookie:
             await asyncio.sleep(WRONG_TOKEN_WAITS_S)
         raise RequestRefusedError(
             "This server asks for a token.",
@@ -199,14 +196,6 @@ def _digest(text: str) -> bytes:
 def _bearer(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _cookie(headers: Mapping[str, str]) -> str:
-    try:
-        cookies: SimpleCookie = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return cookies[COOKIE].value if COOKIE in cookies else ""
 
 
 def _check_host(headers: Headers, policy: Policy) -> None:

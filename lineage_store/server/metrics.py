@@ -69,9 +69,6 @@ class Counted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count its answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         began = time.monotonic()
 
         async def counting(message: Message) -> None:
