@@ -58,6 +58,8 @@ class Watcher:
         self._kept_bytes = self._newest = 0
         """`_newest` is the number of the last event in the buffer."""
         self._news, self._ended = asyncio.Event(), threading.Event()
+        self._loop: asyncio.AbstractEventLoop
+        """The loop of the clients."""
         self._looking = threading.Lock()
         """Guards polling; the fields below it are used only while holding it."""
         self._follower: Follower | None = None
@@ -75,8 +77,8 @@ class Watcher:
             )
         self.clients += 1
         try:
-            loop = asyncio.get_running_loop()
-            number, here = await ask(lambda store: self._join(store, loop))
+            self._loop = asyncio.get_running_loop()
+            number, here = await ask(self._join)
             page = None if since is None else await _page(ask, since, here)
         except BaseException:
             self.leave()
@@ -138,7 +140,7 @@ class Watcher:
 
     # --- in threads -------------------------------------------------------------------------------------------------
 
-    def _join(self, store: LineageStore, loop: asyncio.AbstractEventLoop) -> tuple[int, str]:
+    def _join(self, store: LineageStore) -> tuple[int, str]:
         """Poll once, so that the follower is not behind the client's token.
 
         Returns the number of the next event, and the token that it continues from.
@@ -146,20 +148,20 @@ class Watcher:
         with self._looking:
             if self._follower is None:
                 self._follower = store.follow()
-                self._thread = threading.Thread(target=self._watch, args=(loop,), name="watcher", daemon=True)
+                self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
                 self._thread.start()
-            self._look(self._follower, loop)
+            self._look(self._follower)
             assert self._follower.since is not None
             return self._made + 1, self._follower.since
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _watch(self) -> None:
         """Poll until there are no clients or the streams end."""
-        while self._is_wanted(ended=self._ended.wait(LOOKS_EVERY_S), loop=loop):
+        while self._is_wanted(ended=self._ended.wait(LOOKS_EVERY_S)):
             pass
         with suppress(RuntimeError):  # the event loop may have ended already
-            loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._wake)
 
-    def _is_wanted(self, *, ended: bool, loop: asyncio.AbstractEventLoop) -> bool:
+    def _is_wanted(self, *, ended: bool) -> bool:
         """Poll once; if there are no clients or the streams have ended, close the follower and return False instead."""
         with self._looking:
             assert self._follower is not None
@@ -168,36 +170,32 @@ class Watcher:
                 self._follower = None
                 return False
             try:
-                self._look(self._follower, loop)
+                self._look(self._follower)
             except MindInsightException as error:
-                self._tell_state(loop, kind_of(error), error.message, error.hint or "")
+                self._tell_state(kind_of(error), error.message, error.hint or "")
             except Exception as error:
                 if self._trouble != _UNFORESEEN:
                     log.error("Looking for changes failed.", exc_info=error)
-                self._tell_state(
-                    loop, _UNFORESEEN, "Looking for changes failed.", "The server's log tells more."
-                )
+                self._tell_state(_UNFORESEEN, "Looking for changes failed.", "The server's log tells more.")
             return True
 
-    def _look(self, follower: Follower, loop: asyncio.AbstractEventLoop) -> None:
+    def _look(self, follower: Follower) -> None:
         for answer in follower.look():
-            self._make(loop, _of_changes(answer))
-        self._tell_state(loop, "")
+            self._make(_of_changes(answer))
+        self._tell_state("")
 
-    def _tell_state(
-        self, loop: asyncio.AbstractEventLoop, trouble: str, what: str = "", remedy: str = ""
-    ) -> None:
+    def _tell_state(self, trouble: str, what: str = "", remedy: str = "") -> None:
         """Send an event to all clients when the database starts to fail, and when it answers again."""
         if trouble == self._trouble:
             return
         self._trouble = trouble
         told = {"kind": trouble, "what": what, "remedy": remedy} if trouble else {}
-        self._make(loop, _event("store", {"reachable": not trouble, **told}))
+        self._make(_event("store", {"reachable": not trouble, **told}))
 
-    def _make(self, loop: asyncio.AbstractEventLoop, event: bytes) -> None:
+    def _make(self, event: bytes) -> None:
         self._made += 1
         with suppress(RuntimeError):  # the event loop has ended, and all clients with it
-            loop.call_soon_threadsafe(self._keep, event)
+            self._loop.call_soon_threadsafe(self._keep, event)
 
 
 @contextmanager
