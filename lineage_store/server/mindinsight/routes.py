@@ -57,23 +57,15 @@ BEGIN = "/v1/mindinsight/"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How GET on a path is answered."""
+    """How a path is answered: GET by its query, POST by its body of JSON."""
 
-    answer: Callable[[Site, Query], Any]
+    answer: Callable[[Site, Any], Any]
     heavy: bool = False
     """Whether it reads log files."""
     keeps: bool = True
     """Whether the answer is cached until the store changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How POST with a JSON body on a path is answered."""
-
-    answer: Callable[[Site, Any], Any]
     needs_type: bool = False
     """Whether a body without the content type of JSON counts as no body."""
-    keeps: bool = True
 
 
 GETS: Mapping[str, Endpoint] = {
@@ -94,10 +86,10 @@ GETS: Mapping[str, Endpoint] = {
     "datavisual/landscape/landscapes": Endpoint(landscapes.landscapes, heavy=True),
     "datasets/dataset_graph": Endpoint(lineage.dataset_graph),
 }
-POSTS: Mapping[str, Search] = {
-    "datavisual/train-job-caches": Search(jobs.train_job_caches, needs_type=True, keeps=False),
-    "lineagemgr/lineages": Search(lineage.lineages),
-    "optimizer/targets/search": Search(lineage.targets),
+POSTS: Mapping[str, Endpoint] = {
+    "datavisual/train-job-caches": Endpoint(jobs.train_job_caches, keeps=False, needs_type=True),
+    "lineagemgr/lineages": Endpoint(lineage.lineages),
+    "optimizer/targets/search": Endpoint(lineage.targets),
 }
 CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
 """The first request of MindInsight's page, which shows a debugger unless told otherwise. It needs no store."""
@@ -177,37 +169,32 @@ class _Paths:
         if method == "GET" and path == CONFIG:
             return Answer(to_json(NO_DEBUGGER))
         if method == "GET" and path in GETS:
-            asked = (path, text) if GETS[path].keeps else None
-            heavy = GETS[path].heavy
-            return await self._ask(ask, lambda site: GETS[path].answer(site, query), asked, heavy=heavy)
+            return await self._ask(ask, GETS[path], query, (path, text))
         if method == "POST" and path in POSTS:
             body = await _read_body(request, POSTS[path].needs_type)
-            asked = (path, await request.body()) if POSTS[path].keeps else None
-            return await self._ask(ask, lambda site: POSTS[path].answer(site, body), asked)
+            return await self._ask(ask, POSTS[path], body, (path, await request.body()))
         if method == "PUT" and path == ANNOTATIONS:
             return await self._annotate(ask, request, query)
         raise NO_SUCH_METHOD if path in _TEMPLATES else NO_SUCH_PATH
 
-    async def _ask(
-        self, ask: Asker, answer: Callable[[Site], Any], asked: Hashable = None, *, heavy: bool = False
-    ) -> Answer:
-        """Return the answer; with a key in `asked`, from the cache unless the store has changed since."""
+    async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Answer:
+        """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
 
         def made(store: LineageStore) -> Answer:
-            found = answer(self._site(store))
+            found = endpoint.answer(self._site(store), given)
             return found if isinstance(found, Answer) else Answer(to_json(found))
 
         def kept_or_made(store: LineageStore) -> tuple[Hashable, Answer | None]:
-            now = (self._state.since(), len(self._opened), asked)
+            now = (self._state.since(), len(self._opened), key)
             found = self._kept.get(now)
-            if found is None and not heavy:
+            if found is None and not endpoint.heavy:
                 with store.snapshot():
                     found = made(store)
                 self._kept.keep(now, found)
             return now, found
 
-        if asked is None:
-            return await ask(made, heavy=heavy)
+        if not endpoint.keeps:
+            return await ask(made, heavy=endpoint.heavy)
         now, found = await ask(kept_or_made)
         if found is None:
             found = await ask(made, heavy=True)
