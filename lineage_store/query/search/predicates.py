@@ -9,7 +9,8 @@ Every value is a parameter, never part of the SQL text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -47,11 +48,7 @@ from lineage_store.store.schema.tables import (
     user_info,
 )
 
-VALUED: dict[str, Table] = {
-    "metric": metric,
-    "metric_summary": metric_summary,
-    "user_defined": user_info,
-}
+VALUED: dict[str, Table] = {"metric": metric, "metric_summary": metric_summary, "user_defined": user_info}
 """The tables of named values by the subject's type."""
 
 _TABLES: dict[FieldTable, Table] = {"lineage": lineage, "train_job": train_job, "annotation": annotation}
@@ -89,43 +86,36 @@ def _negation(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def _leaf(leaf: Leaf, joined: Joined) -> ColumnElement[bool]:
-    with_missing = leaf.operator.takes_missing(leaf.value)
-    if leaf.subject.type in VALUED and leaf.subject not in joined:
-        found = _exists(leaf, with_missing)
-    elif table_of(leaf.subject) == "annotation":
-        found = _is_annotated(leaf, with_missing)
+    subject, table = leaf.subject, VALUED.get(leaf.subject.type)
+    has_row: Callable[[ColumnElement[bool]], ColumnElement[bool]]
+    if table is None:
+        operand = _field_operand(subject)
+        has_row = _is_annotated if table_of(subject) == "annotation" else _in_this_row
     else:
-        row = joined.get(leaf.subject)
-        operand = _field_operand(leaf.subject) if row is None else _valued_operand(row)
-        found = leaf.operator.holds(operand, leaf.value)
-        found = or_(found, operand.missing) if with_missing else found
+        operand = _valued_operand(joined.get(subject, table))
+        has_row = _in_this_row if subject in joined else partial(_has_value, table, subject.name)
+    found = has_row(leaf.operator.holds(operand, leaf.value))
+    if leaf.operator.takes_missing(leaf.value):
+        found = or_(found, not_(has_row(not_(operand.missing))))
     return _negation(found) if leaf.operator.negated else found
 
 
-def _exists(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
+def _in_this_row(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the predicate as it is: the statement has joined the row."""
+    return predicate
+
+
+def _has_value(table: Table, name: str, predicate: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the predicate that the job has a metric or user-defined value that satisfies the comparison."""
-    table = VALUED[leaf.subject.type]
-    operand = _valued_operand(table)
-
-    def has_row(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
-        matches = is_named(table, leaf.subject.name), predicate
-        found: Select[Any] = select(literal_column("1")).select_from(table).where(*matches)
-        return exists(found.correlate(lineage, train_job))
-
-    found = has_row(leaf.operator.holds(operand, leaf.value))
-    return or_(found, not_(has_row(not_(operand.missing)))) if with_missing else found
+    matches = is_named(table, name), predicate
+    found: Select[Any] = select(literal_column("1")).select_from(table).where(*matches)
+    return exists(found.correlate(lineage, train_job))
 
 
-def _is_annotated(leaf: Leaf, with_missing: bool) -> ColumnElement[bool]:
+def _is_annotated(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the predicate for a label or remark. Few jobs have one, so a subquery finds the matching jobs first."""
-    operand = _field_operand(leaf.subject)
-
-    def among(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
-        jobs = select(train_job.c.id).select_from(annotation.join(train_job, ANNOTATED)).where(predicate)
-        return train_job.c.id.in_(jobs.correlate(None))
-
-    found = among(leaf.operator.holds(operand, leaf.value))
-    return or_(found, not_(among(not_(operand.missing)))) if with_missing else found
+    jobs = select(train_job.c.id).select_from(annotation.join(train_job, ANNOTATED)).where(predicate)
+    return train_job.c.id.in_(jobs.correlate(None))
 
 
 def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
