@@ -100,17 +100,13 @@ def compile_ranges(
 
 
 @lru_cache(_REMEMBERED)
-def compile_all(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs) -> Select[Any]:
-    """Select the ids of all matching jobs in order."""
+def compile_all(
+    where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs, *, names: bool = False
+) -> Select[Any]:
+    """Select the ids of all matching jobs in order; `names`: each with base dir id and train id."""
     part = whole(sort)
-    return _in_order(_matching(lineage.c.job_id, where=where, part=part, base_dirs=base_dirs), part)
-
-
-@lru_cache(_REMEMBERED)
-def compile_listing(where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs) -> Select[Any]:
-    """Select the ids of all matching jobs in order, each with base dir id and train id."""
-    part = whole(sort)
-    return _in_order(_matching(*_JOB, where=where, part=part, base_dirs=base_dirs), part)
+    columns = _JOB if names else _JOB[:1]
+    return _in_order(_matching(*columns, where=where, part=part, base_dirs=base_dirs), part)
 
 
 @lru_cache(_REMEMBERED)
@@ -163,13 +159,7 @@ def compile_rows(shows_dataset: bool) -> Select[Any]:
 
 
 def _page(
-    where: Node,
-    part: SortRange,
-    base_dirs: BaseDirs,
-    few: Leaf | None,
-    shows_dataset: bool,
-    *,
-    sparse: bool,
+    where: Node, part: SortRange, base_dirs: BaseDirs, few: Leaf | None, shows_dataset: bool, *, sparse: bool
 ) -> Select[Any]:
     """Select the page's jobs from narrow rows, then read what is shown of these jobs."""
     ranks = {f"rank_{number}": rank for number, rank in enumerate(part.order, 1)}
@@ -183,11 +173,7 @@ def _page(
 
 
 def _matching(
-    *columns: ColumnElement[Any],
-    where: Node,
-    part: SortRange,
-    base_dirs: BaseDirs,
-    few: Leaf | None = None,
+    *columns: ColumnElement[Any], where: Node, part: SortRange, base_dirs: BaseDirs, few: Leaf | None = None
 ) -> Select[Any]:
     matches = part.belongs, _in_base_dirs(base_dirs), _among(few), holds(where, part.values)
     return select(*columns).select_from(part.joined).where(*matches).with_hint(lineage, _NARROW, "sqlite")

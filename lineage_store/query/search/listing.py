@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from lineage_store.query.search.compiler import BaseDirs, Found, compile_listing
+from lineage_store.query.search.compiler import Found, compile_all
 from lineage_store.query.search.page import rows_of_jobs
 from lineage_store.query.search.results import to_object
 from lineage_store.query.search.scope import Scope, scope_of
@@ -57,22 +57,17 @@ def iter_lineage(
 def _listed(
     reading: _Reading, condition: SearchCondition, base_dir_ids: Sequence[int] | None
 ) -> tuple[Scope, _Listed]:
+    listed, options = _Listed(array("q"), array("q")), {"yield_per": _LISTED_AT_ONCE}
     with reading() as connection:
         scope = scope_of(connection, base_dir_ids)
-        return scope, _list(connection, condition, scope.base_dirs)
+        statement = compile_all(condition.where, condition.sort, scope.base_dirs, names=True)
+        for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
+            listed.job_ids.extend(row[0] for row in rows)
+            listed.names.extend(hash((row[1], row[2])) for row in rows)
+    return scope, listed
 
 
 @asked_again
 def _rows(reading: _Reading, job_ids: Sequence[int], condition: SearchCondition) -> Sequence[Found]:
     with reading() as connection:
         return rows_of_jobs(connection, job_ids, condition)
-
-
-def _list(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs) -> _Listed:
-    statement = compile_listing(condition.where, condition.sort, base_dirs)
-    listed = _Listed(array("q"), array("q"))
-    options = {"yield_per": _LISTED_AT_ONCE}
-    for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
-        listed.job_ids.extend(row[0] for row in rows)
-        listed.names.extend(hash((row[1], row[2])) for row in rows)
-    return listed
