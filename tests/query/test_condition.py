@@ -101,8 +101,8 @@ def test_an_absolute_summary_dir_becomes_the_id_of_the_job(value: str, job: str)
     ("condition", "page"),
     [
         ({"limit": 5}, Page(5, 0)),
-        ({"offset": 3}, Page(10, 3)),
-        ({"limit": 100, "offset": 100_000}, Page(100, 100_000)),
+        ({"offset": 3}, Page(10, 30)),
+        ({"limit": 100, "offset": 100_000}, Page(100, 10_000_000)),
     ],
 )
 def test_a_page_has_ten_jobs_and_number_nought_unless_said_otherwise(

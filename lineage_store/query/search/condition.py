@@ -12,6 +12,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
@@ -191,13 +192,11 @@ def _read_lineage_type(value: object) -> set[str]:
     if value is None or value == {}:
         return set(_LINEAGE_TYPES)
     wanted: list[object] = []
-    if isinstance(value, dict):
-        for key, named in value.items():
-            if key not in ("eq", "in") or (key == "in" and not (isinstance(named, list | tuple) and named)):
-                raise _refused(f"lineage_type {key}", named, allowed)
-            wanted.extend(named if key == "in" else [named])
-    else:
-        wanted.append(value)
+    given: dict[Any, Any] = value if isinstance(value, dict) else {"eq": value}
+    for key, named in given.items():
+        if key not in ("eq", "in") or (key == "in" and not (isinstance(named, list | tuple) and named)):
+            raise _refused(f"lineage_type {key}", named, allowed)
+        wanted.extend(named if key == "in" else [named])
     if not all(isinstance(name, str) and name in _LINEAGE_TYPES for name in wanted):
         raise _refused("lineage_type", value, allowed)
     return {str(name) for name in wanted}
@@ -208,7 +207,7 @@ def _read_page(condition: dict[str, object]) -> Page | None:
         return None
     limit = _read_count("limit", condition.get("limit", DEFAULT_LIMIT), 1, MAX_LIMIT, "jobs in a page")
     number = _read_count("offset", condition.get("offset", 0), 0, MAX_PAGE_NUMBER, "page number, from 0")
-    return Page(limit, number)
+    return Page(limit, limit * number)
 
 
 def _read_count(name: str, value: object, least: int, greatest: int, meaning: str) -> int:

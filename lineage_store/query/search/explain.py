@@ -63,7 +63,7 @@ def explain(
     """Return the statements that answer the question, with or without its count, and the plan of each."""
     base_dirs = scope_of(connection, base_dir_ids).base_dirs
     chosen = choose(connection, condition, base_dirs, count=count)
-    given = dict(zip(("take", "skip"), condition.cut, strict=True)) if condition.page else {}
+    given = condition.page._asdict() if condition.page else {}
     explained = tuple(
         _explained(connection, purpose, statement, {**condition.values, **given})
         for purpose, statement in _statements(chosen)

@@ -62,7 +62,8 @@ def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> lis
     if plan.everything is not None:
         ids = connection.execute(plan.everything, condition.values).scalars().all()
         return rows_of_jobs(connection, ids, condition)
-    take, skip = condition.cut
+    assert condition.page is not None
+    take, skip = condition.page
     found: list[Found] = []
     if plan.counted is not None and skip >= plan.counted:
         return found
@@ -82,7 +83,7 @@ def _count_by_page(condition: SearchCondition, shown: int) -> int | None:
     """Return the number of matching jobs if it follows from the page: the last one, or no page at all."""
     if condition.page is None:
         return shown
-    take, skip = condition.cut
+    take, skip = condition.page
     return skip + shown if 0 < shown < take or skip + shown == 0 else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lineage_store.query.search.literals import Number
 from lineage_store.query.search.operators import Operator, SubjectType, Value
@@ -66,12 +67,11 @@ class SortKey:
     descending: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of `limit` jobs; `number` counts from 0."""
+class Page(NamedTuple):
+    """A page of matching jobs: their LIMIT and OFFSET."""
 
-    limit: int
-    number: int
+    take: int
+    skip: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,6 @@ class SearchCondition:
     page: Page | None = None
     shows_model: bool = True
     shows_dataset: bool = True
-
-    @property
-    def cut(self) -> tuple[int, int]:
-        """LIMIT and OFFSET of the page, which must not be None."""
-        assert self.page is not None
-        return self.page.limit, self.page.limit * self.page.number
 
 
 def subjects(node: Node) -> Iterator[Subject]:
