@@ -93,10 +93,8 @@ def train_jobs(
 
 def _behind(place: Place) -> ColumnElement[bool]:
     """Return the condition for jobs behind a place."""
-    time, name = train_job.c.update_time, train_job.c.train_id
-    tie = or_(
-        name > place.train_id, and_(name == place.train_id, train_job.c.base_dir_id > place.base_dir_id)
-    )
+    time, name, base = train_job.c.update_time, train_job.c.train_id, train_job.c.base_dir_id
+    tie = or_(name > place.train_id, and_(name == place.train_id, base > place.base_dir_id))
     return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
@@ -110,10 +108,8 @@ def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundErro
 
 def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
     """Return the number of jobs in some base dirs (None: in all)."""
-    counted: int = connection.execute(
-        _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
-    ).scalar_one()
-    return counted
+    counted = _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
+    return connection.execute(counted).scalar_one()
 
 
 def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
@@ -131,22 +127,9 @@ def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJo
 _OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
 """Always true. The index on train ids begins with the base dir, so a query needs it to use the index."""
 _LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
-_TIMES = (
-    train_job.c.update_time,
-    train_job.c.first_file_time,
-    train_job.c.last_file_time,
-    train_job.c.last_wall_time,
-)
-_SHOWN = (
-    train_job.c.train_id,
-    train_job.c.state,
-    train_job.c.outcome,
-    train_job.c.source_present,
-    train_job.c.host,
-    train_job.c.log_bytes,
-    train_job.c.base_dir_id,
-)
-_JOBS: Select[Any] = select(*_SHOWN, *_TIMES)
+_SHOWN = ("train_id", "state", "outcome", "source_present", "host", "log_bytes", "base_dir_id")
+_TIMES = ("update_time", "first_file_time", "last_file_time", "last_wall_time")
+_JOBS: Select[Any] = select(*(train_job.c[name] for name in (*_SHOWN, *_TIMES)))
 
 
 @cache
@@ -158,22 +141,13 @@ def _named(dialect_name: str) -> Select[Any]:
 def _jobs_of(connection: Connection, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
     # Base dirs are few, and read apart: in a join, SQLite would begin with them and sort all their jobs.
     paths = {key: path for key, path, _ in run(connection, BASE_DIRS)}
-    return [_train_job(paths, *row) for row in rows]
+    return [_train_job(paths, row) for row in rows]
 
 
-def _train_job(
-    paths: Mapping[int, str],
-    train_id: str,
-    state: str,
-    outcome: str | None,
-    source_present: bool,
-    host: str | None,
-    log_bytes: int,
-    base_dir_id: int,
-    update_time: int,
-    *times: float | None,
-) -> TrainJob:
-    updated_at, first_started_at, last_started_at, last_event_at = map(instant, (update_time, *times))
+def _train_job(paths: Mapping[int, str], row: Sequence[Any]) -> TrainJob:
+    train_id, state, outcome, source_present, host, log_bytes, base_dir_id, update_time, *times = row
+    updated_at = instant(update_time) or datetime.max.replace(tzinfo=UTC)
+    first_started_at, last_started_at, last_event_at = map(instant, times)
     return TrainJob(
         from_stored(paths[base_dir_id]),
         from_stored(train_id),
@@ -181,7 +155,7 @@ def _train_job(
         outcome,
         bool(source_present),
         host,
-        updated_at or datetime.max.replace(tzinfo=UTC),
+        updated_at,
         first_started_at,
         last_started_at,
         last_event_at,

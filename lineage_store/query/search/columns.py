@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, select
 
 from lineage_store.extreme_numbers import NUMBER_BY_KIND
 from lineage_store.query.search.compiler import compile_columns
@@ -27,11 +27,9 @@ from lineage_store.store.schema.tables import annotation, train_job
 from lineage_store.texts import from_stored, key
 from lineage_store.times import from_unix, instant
 
-_ABOUT = (
-    *(train_job.c.base_dir_id, train_job.c.train_id, train_job.c.state, train_job.c.outcome),
-    *(train_job.c.host, train_job.c.update_time, train_job.c.first_file_time),
-    *(train_job.c.last_file_time, train_job.c.last_wall_time),
-)
+_SHOWN = ("base_dir_id", "train_id", "state", "outcome", "host")
+_TIMES = ("update_time", "first_file_time", "last_file_time", "last_wall_time")
+_ABOUT = tuple(train_job.c[name] for name in (*_SHOWN, *_TIMES))
 _EVERY_JOB = 2**31 - 1
 """More than there can be: ids have 31 bits."""
 _ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
@@ -76,11 +74,10 @@ def job_columns(
     """
     scope = scope_of(connection, base_dir_ids)
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
-    columns = (*_ABOUT, *_columns_of(tuple(fields)))
+    columns = (*_ABOUT, *(column for field in fields for column in _columns_of(field)))
     statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
-    rows = run(
-        connection, statement, **condition.values, most=_EVERY_JOB if most is None else min(most, _EVERY_JOB)
-    )
+    limit = _EVERY_JOB if most is None else min(most, _EVERY_JOB)
+    rows = run(connection, statement, **condition.values, most=limit)
     found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
     ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
     next_values = iter(values)
@@ -107,13 +104,9 @@ def job_columns(
     )
 
 
-@lru_cache(64)
-def _columns_of(fields: tuple[Subject, ...]) -> tuple[Any, ...]:
-    return tuple(
-        column
-        for subject in fields
-        for column in (field_column(subject), *([kind_column(subject)] if subject.type == "float" else []))
-    )
+def _columns_of(field: Subject) -> list[ColumnElement[Any]]:
+    column = field_column(field)
+    return [column, kind_column(field)] if field.type == "float" else [column]
 
 
 def _decoded(subject: Subject, columns: Any) -> list[Any]:
@@ -141,11 +134,9 @@ def _named(connection: Connection, subject: Subject, ids: Sequence[int]) -> list
 @lru_cache
 def _values_of_jobs(dialect_name: str, kind: str) -> Select[Any]:
     table = VALUED[kind]
-    mine = (
-        one_of(dialect_name, table.c.job_id, bindparam("wanted")),
-        table.c.name_key == bindparam("name_key"),
-    )
-    return select(table.c.job_id, table.c.kind, table.c.value, table.c.text).where(*mine)
+    of_jobs = one_of(dialect_name, table.c.job_id, bindparam("wanted"))
+    values = select(table.c.job_id, table.c.kind, table.c.value, table.c.text)
+    return values.where(of_jobs, table.c.name_key == bindparam("name_key"))
 
 
 def decoded(kind: str, value: float | None, text: str | None) -> Any:
