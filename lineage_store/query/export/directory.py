@@ -53,10 +53,6 @@ class _Open:
     writer: Writer
     rows: int = 0
 
-    @property
-    def temporary(self) -> Path:
-        return _temporary(self.path)
-
 
 class ExportDirectory:
     """An export that is being written. It is complete when `finish` has returned."""
@@ -88,7 +84,7 @@ class ExportDirectory:
             with suppress(Exception):  # the export failed anyway; an open writer would write to a closed file
                 each.writer.close()
             each.file.close()
-            each.temporary.unlink(missing_ok=True)
+            _temporary(each.path).unlink(missing_ok=True)
 
     def write(self, source: Source, columns: Any, batches: Iterable[Any]) -> None:
         """Write a source. A source without rows becomes one file with columns and no rows."""
@@ -139,13 +135,14 @@ class ExportDirectory:
 
     def _finish(self, key: tuple[str, Partition]) -> None:
         done = self._open[key]
+        temporary = _temporary(done.path)
         done.writer.close()
         _sync(done.file)
         done.file.close()
-        with done.temporary.open("rb") as file:
+        with temporary.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = done.temporary.stat().st_size
-        done.temporary.rename(done.path)
+        size = temporary.stat().st_size
+        temporary.rename(done.path)
         del self._open[key]
         (name, (base_dir, month)), path = key, done.path.relative_to(self._directory)
         self.files.append(ExportedFile(str(path), name, base_dir, month, done.rows, size, digest))

@@ -126,10 +126,7 @@ def facts(connection: Connection | None, format_: Format, since: Since | None) -
 
 
 def written(
-    to: str | os.PathLike[str] | BinaryIO,
-    format_: Format,
-    sources: Watched,
-    manifest: Mapping[str, Any],
+    to: str | os.PathLike[str] | BinaryIO, format_: Format, sources: Watched, manifest: Mapping[str, Any]
 ) -> ExportReport:
     """Write the sources into a directory, with a manifest, or one source into a stream, without."""
     with closing(sources):

@@ -21,6 +21,7 @@ from sqlalchemy import Boolean, Connection, Integer, Select, column, func, selec
 
 from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import TRAINED, LineageField
+from lineage_store.query.search.columns import decoded
 from lineage_store.query.views import view_select
 from lineage_store.states import JobState, Outcome
 from lineage_store.times import from_unix
@@ -31,14 +32,14 @@ _CORE = f"{_SPEC}/2-0-2/OpenLineage.json"
 _PRODUCER = f"urn:lineage-store:{version('lineage-store')}"
 _PREFIX = "lineageStore"
 """The prefix of our own facets."""
-_GIVEN = [
-    f for f in TRAINED if f.group == "hyper_parameters" or (f.group == "algorithm" and f.type == "text")
-]
+_GIVEN = [f for f in TRAINED if f.group == "hyper_parameters" or (f.group, f.type) == ("algorithm", "text")]
 _MODEL = [f for f in TRAINED if f.group == "model"]
 """The fields of the checkpoint: size and path."""
 _REACHED = [f for f in TRAINED if f.group == "algorithm" and f.type == "float"]
 _ENDS = {Outcome.COMPLETED: "COMPLETE", Outcome.FAILED: "FAIL", Outcome.INTERRUPTED: "ABORT"}
 """Event types by `v_job.outcome`."""
+_PARTS = ("v_metric_latest", "v_user_info", "v_dataset")
+"""The views that tell more of a job, in the order in which `_events` takes their rows."""
 Row = dict[str, Any]
 Event = dict[str, Any]
 
@@ -49,19 +50,16 @@ def run_events(connection: Connection, jobs: Select[Any] | None) -> Iterator[Seq
     while some := _rows(connection, "v_job", jobs, last):
         last = some[-1]["job_id"]
         ids = [job["job_id"] for job in some]
-        parts = {
-            name: _by_job(connection, name, ids) for name in ("v_metric_latest", "v_user_info", "v_dataset")
-        }
+        parts = [_by_job(connection, view, ids) for view in _PARTS]
         whole = _with_whole_files(connection, ids)
         yield [event for job in some for event in _events(job, parts, job["job_id"] in whole)]
 
 
 def _rows(connection: Connection, view: str, jobs: Select[Any] | None, after: int) -> list[Row]:
-    query = (
-        view_select(view).where(column("job_id") > after).order_by(column("job_id")).limit(_JOBS_AT_A_TIME)
-    )
+    job_id = column("job_id", Integer)
+    query = view_select(view).where(job_id > after).order_by(job_id).limit(_JOBS_AT_A_TIME)
     if jobs is not None:
-        query = query.where(column("job_id").in_(jobs))
+        query = query.where(job_id.in_(jobs))
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
@@ -79,10 +77,10 @@ def _with_whole_files(connection: Connection, ids: Sequence[int]) -> set[int]:
     return set(connection.execute(files.having(func.count() == func.count().filter(is_closed))).scalars())
 
 
-def _events(job: Row, parts: dict[str, dict[int, list[Row]]], is_whole: bool) -> Iterator[Event]:
+def _events(job: Row, parts: Sequence[dict[int, list[Row]]], is_whole: bool) -> Iterator[Event]:
     began = job["first_started_at"] or job["updated_at"] or from_unix(0)
     ended = max(began, job["last_event_at"] or job["updated_at"] or began)
-    metrics, user_info, data = (rows[job["job_id"]] for rows in parts.values())
+    metrics, user_info, data = (rows[job["job_id"]] for rows in parts)
     facets = {
         f"{_PREFIX}HyperParameters": _facet("RunFacet", parameters=_fields(job, _GIVEN)),
         f"{_PREFIX}UserDefined": _facet("RunFacet", values={row["key"]: _value(row) for row in user_info}),
@@ -114,25 +112,11 @@ def _fields(job: Row, fields: Sequence[LineageField]) -> Row:
 
 
 def _value(row: Row) -> Any:
-    """Return a metric or user-defined value with the type that the training gave it."""
-    match row["kind"]:
-        case kind if kind in WORD_BY_KIND:
-            return WORD_BY_KIND[kind]
-        case "bool":
-            return bool(row["value"])
-        case "int":
-            return int(row["value"])
-        case "json":
-            return json.loads(row["text"])
-        case "text":
-            return row["text"]
-        case _:
-            return row["value"]
+    """Return a metric or user-defined value with the type that the training gave it; texts as the store has them."""
+    return row["text"] if row["kind"] == "text" else decoded(row["kind"], row["value"], row["text"])
 
 
-def _event(
-    type_: str, at: datetime, job: Row, facets: Row, inputs: Sequence[Row], outputs: Sequence[Row]
-) -> Event:
+def _event(type_: str, at: datetime, job: Row, facets: Row, inputs: list[Row], outputs: list[Row]) -> Event:
     base_dir, train_id = job["base_dir"], job["train_id"]
     return {
         "eventType": type_,
@@ -144,8 +128,8 @@ def _event(
             "facets": facets,
         },
         "job": {"namespace": base_dir, "name": train_id.removeprefix("./") or ".", "facets": {}},
-        "inputs": list(inputs),
-        "outputs": list(outputs),
+        "inputs": inputs,
+        "outputs": outputs,
     }
 
 
@@ -168,11 +152,8 @@ def _models(job: Row) -> Iterator[Row]:
     except (ValueError, RecursionError):
         path = text
     url = f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet"
-    facets = (
-        {}
-        if size is None
-        else {"outputStatistics": {"_producer": _PRODUCER, "_schemaURL": url, "size": size}}
-    )
+    statistics = {"_producer": _PRODUCER, "_schemaURL": url, "size": size}
+    facets = {} if size is None else {"outputStatistics": statistics}
     for name in path.values() if isinstance(path, dict) else path if isinstance(path, list) else [path]:
         if isinstance(name, str) and name:
             yield {"namespace": "file", "name": name, "facets": {}, "outputFacets": facets}

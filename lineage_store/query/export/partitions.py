@@ -73,9 +73,8 @@ def split_arrow(source: Source, batch: Any) -> Iterator[tuple[Partition, Any]]:
     keys = np.asarray(bases.indices, np.int64) << 32
     if source.time is not None:
         micros = compute.fill_null(batch.column(source.time).cast(pa.int64()), _NO_TIME)
-        keys |= (
-            np.asarray(micros).view("datetime64[us]").astype("datetime64[M]").view(np.int64) + _MONTHS_BEFORE
-        )
+        times = np.asarray(micros).view("datetime64[us]")
+        keys |= times.astype("datetime64[M]").view(np.int64) + _MONTHS_BEFORE
     # Rows of a series are adjacent: sorting only the rows where the key changes takes a thousandth of the time.
     begins = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
     found, part_of = np.unique(keys[begins], return_inverse=True)
