@@ -45,9 +45,8 @@ BUCKET_COLUMNS = (
     *("min_step", "min", "max_step", "max", "count", "nan_count"),
 )
 _COUNTS = ("count", "nan_count")
-_HERE = and_(
-    scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
-)
+_SAMPLE = scalar_sample.c
+_HERE = and_(_SAMPLE.job_id == bindparam("of_job"), _SAMPLE.series_no == bindparam("of_series"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +85,8 @@ class _Piece(NamedTuple):
     @property
     def samples(self) -> ColumnElement[bool]:
         """The condition for its samples."""
-        sample, series = scalar_sample.c, self.series
-        these = and_(sample.job_id == series.job_id, sample.series_no == series.number)
-        return and_(these, sample.step.between(self.first, self.last))
+        series, steps = self.series, _SAMPLE.step.between(self.first, self.last)
+        return and_(_SAMPLE.job_id == series.job_id, _SAMPLE.series_no == series.number, steps)
 
 
 def curves(
@@ -184,7 +182,8 @@ def _buckets(connection: Connection, piece: _Piece, width: int) -> Mapping[str, 
     found = _ends(connection, piece.series, firsts, lasts)
     ends = np.array(found, np.int64).reshape(-1, 6)
     steps, place = np.unique(ends[:, :4], return_inverse=True)
-    rows = _samples_at(connection, piece.series, steps.tolist())
+    dialect = connection.dialect.name
+    rows = run(connection, _at(dialect), wanted=listed(dialect, steps.tolist()), **_ids(piece.series))
     wall_times, values = np.array(rows, np.float64).reshape(-1, 3)[:, 1:].T  # NULL becomes NaN
     place, count = place.reshape(-1, 4).T, ends[:, 4]
     first, last, least, greatest = ends[:, :4].T
@@ -205,9 +204,7 @@ def _merged(parts: Sequence[Mapping[str, NDArray[Any]]], width: int) -> Mapping[
         "max": np.lexsort((whole["max_step"], -whole["max"], number))[begins],
     }
     counts = {name: np.add.reduceat(whole[name], begins) if len(begins) else whole[name] for name in _COUNTS}
-    ends = {
-        name: column[rows[name.partition("_")[0]]] for name, column in whole.items() if name not in _COUNTS
-    }
+    ends = {name: each[rows[name.partition("_")[0]]] for name, each in whole.items() if name not in _COUNTS}
     return ends | counts
 
 
@@ -231,21 +228,15 @@ def _ends(
     return run(connection, _on_postgresql(), firsts=firsts, lasts=lasts, **_ids(series))
 
 
-def _samples_at(connection: Connection, series: Series, steps: Iterable[int]) -> list[tuple[Any, ...]]:
-    """Return the samples at some steps, ascending; each of these steps must have one."""
-    dialect = connection.dialect.name
-    return run(connection, _at(dialect), wanted=listed(dialect, steps), **_ids(series))
-
-
 def _ids(series: Series) -> dict[str, int]:
     return {"of_job": series.job_id, "of_series": series.number}
 
 
 @cache
 def _at(dialect_name: str) -> Select[Any]:
-    sample = scalar_sample.c
-    wanted = one_of(dialect_name, sample.step, bindparam("wanted"))
-    return select(sample.step, sample.wall_time, sample.value).where(_HERE, wanted).order_by(sample.step)
+    """Select the samples at some steps, ascending."""
+    wanted = one_of(dialect_name, _SAMPLE.step, bindparam("wanted"))
+    return select(_SAMPLE.step, _SAMPLE.wall_time, _SAMPLE.value).where(_HERE, wanted).order_by(_SAMPLE.step)
 
 
 @cache
@@ -254,14 +245,13 @@ def _on_sqlite() -> Select[Any]:
 
     Beside a single min() or max(), SQLite takes other columns from the row with the extreme; JSON holds several values.
     """
-    sample = scalar_sample.c
     each = func.json_each(bindparam("bounds")).table_valued("value").c.value
     bounds = select(*(func.json_extract(each, f"$[{n}]").label(f"bound{n}") for n in (0, 1))).cte("bounds")
-    inside = and_(_HERE, sample.step.between(bounds.c.bound0, bounds.c.bound1))
-    counts = func.count(), func.count(sample.value)
+    inside = and_(_HERE, _SAMPLE.step.between(bounds.c.bound0, bounds.c.bound1))
+    counts = func.count(), func.count(_SAMPLE.value)
     values = (
-        func.json_array(sample.step, func.min(sample.value).is_(None)),
-        func.json_array(sample.step, *counts, func.max(sample.value).is_(None)),
+        func.json_array(_SAMPLE.step, func.min(_SAMPLE.value).is_(None)),
+        func.json_array(_SAMPLE.step, *counts, func.max(_SAMPLE.value).is_(None)),
     )
     shown = (select(value).where(inside).scalar_subquery() for value in values)
     return select(*_first_and_last(inside), *shown).select_from(bounds)
@@ -269,11 +259,10 @@ def _on_sqlite() -> Select[Any]:
 
 @cache
 def _on_postgresql() -> Select[Any]:
-    sample = scalar_sample.c
     given = (type_coerce(bindparam(name), ARRAY(BigInteger)) for name in ("firsts", "lasts"))
     bounds = func.unnest(*given).table_valued("first", "last", name="bounds").render_derived()
-    inside = and_(_HERE, sample.step.between(bounds.c.first, bounds.c.last))
-    value = sample.value
+    inside = and_(_HERE, _SAMPLE.step.between(bounds.c.first, bounds.c.last))
+    value = _SAMPLE.value
     numbers = (func.min(value).label("least"), func.max(value).label("greatest"))
     counts = (func.count().label("count"), func.count(value).label("numbers"))
     found = select(*numbers, *counts).where(inside).lateral("found")
@@ -287,11 +276,9 @@ def _on_postgresql() -> Select[Any]:
 
 
 def _first_and_last(inside: ColumnElement[bool]) -> tuple[ScalarSelect[int], ScalarSelect[int]]:
-    step = scalar_sample.c.step
-    last = select(step).where(inside).order_by(step.desc()).limit(1).scalar_subquery()
+    last = select(_SAMPLE.step).where(inside).order_by(_SAMPLE.step.desc()).limit(1).scalar_subquery()
     return _first_step(inside), last
 
 
 def _first_step(wanted: ColumnElement[bool]) -> ScalarSelect[int]:
-    step = scalar_sample.c.step
-    return select(step).where(wanted).order_by(step).limit(1).scalar_subquery()
+    return select(_SAMPLE.step).where(wanted).order_by(_SAMPLE.step).limit(1).scalar_subquery()

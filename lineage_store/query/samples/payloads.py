@@ -123,15 +123,13 @@ def payloads_of(
     `job` is (base dir, train id), `wanted` is (plugin, tag).
     """
     statement = select(payload_sample).where(series.effective(payload_sample, start, stop))
-    found = []
-    for row in connection.execute(statement.order_by(payload_sample.c.step)).mappings():
-        frame = row["frame_offset"], row["frame_length"], row["checksum"]
-        place = FramePlace(*job, series.log_file, series.format, *frame)
-        found.append(_sample(row, series, *wanted, place))
-    return found
+    rows = connection.execute(statement.order_by(payload_sample.c.step)).mappings()
+    return [_sample(row, series, job, wanted) for row in rows]
 
 
-def _sample(row: RowMapping, series: Series, plugin: str, tag: str, place: FramePlace) -> PayloadSample:
+def _sample(row: RowMapping, series: Series, job: tuple[str, str], wanted: tuple[str, str]) -> PayloadSample:
+    plugin, tag = wanted
+    frame = row["frame_offset"], row["frame_length"], row["checksum"]
     return PayloadSample(
         plugin=plugin,
         tag=tag,
@@ -142,7 +140,7 @@ def _sample(row: RowMapping, series: Series, plugin: str, tag: str, place: Frame
         shape=None if row["shape"] is None else tuple(json.loads(row["shape"])),
         size_bytes=row["size_bytes"],
         statistics=_summary(row) if BY_NAME[plugin].has_statistics else None,
-        place=place,
+        place=FramePlace(*job, series.log_file, series.format, *frame),
         value_index=row["value_index"],
     )
 

@@ -9,7 +9,7 @@ step, the sample of the later file name wins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,11 +114,9 @@ def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns
 
 
 def read_series(connection: Connection, series: Series) -> Columns:
-    """Return steps, wall times and values of all samples of a series, superseded ones included."""
+    """Return steps, wall times and values of all samples of a series of which none is superseded."""
     if series.rows > _ROWS_AT_A_TIME:
-        return read_columns(
-            connection, replace(series, superseded_from=None).effective(scalar_sample, None, None)
-        )
+        return read_columns(connection, series.effective(scalar_sample, None, None))
     return _columns(run(connection, _OF_SERIES, of_job=series.job_id, of_series=series.number))
 
 
