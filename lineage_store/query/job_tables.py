@@ -84,9 +84,8 @@ def job_table(
         elif (type_ := subjects[name].type) in _KINDS:
             shown[name] = column_of(found.values[name], _KINDS[type_])
         elif (has_any := any(value is not None for value in found.values[name])) or columns is not None:
-            shown[name] = column_of(
-                found.values[name], None if has_any or type_ == "user_defined" else "float"
-            )
+            kind: Kind | None = None if has_any or type_ == "user_defined" else "float"
+            shown[name] = column_of(found.values[name], kind)
     return Table(shown)
 
 

@@ -55,11 +55,7 @@ class JobReport:
 
 
 def read_status(
-    connection: Connection,
-    base_dir: str | None = None,
-    base_dir_id: int | None = None,
-    *,
-    problems: int = 10,
+    connection: Connection, base_dir: str | None = None, base_dir_id: int | None = None, *, problems: int = 10
 ) -> StoreStatus:
     """Return the status of one base dir (stored path, and its id), or of all, with the newest `problems` problems."""
     base_dirs = view_rows(connection, "v_base_dir", _within(base_dir), "base_dir")

@@ -98,9 +98,8 @@ class Table:
     def to_pandas(self) -> pandas.DataFrame:
         """Return a DataFrame; integers and bools have the dtypes of pandas that allow missing values."""
         library = imported("pandas", "lineage-store[pandas]")
-        return library.DataFrame(
-            {name: _series(library, column) for name, column in self._portable().items()}, copy=False
-        )
+        series = {name: _series(library, column) for name, column in self._portable().items()}
+        return library.DataFrame(series, copy=False)
 
     def to_arrow(self) -> pyarrow.Table:
         """Return an Arrow table."""

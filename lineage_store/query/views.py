@@ -29,11 +29,7 @@ def view_select(name: str, *, as_stored: bool = False) -> Select[Any]:
 
 
 def view_rows(
-    connection: Connection,
-    name: str,
-    where: Mapping[str, object],
-    *order: str,
-    page: Page = ALL,
+    connection: Connection, name: str, where: Mapping[str, object], *order: str, page: Page = ALL
 ) -> list[dict[str, Any]]:
     """Return rows of a view.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lineage_store import texts
@@ -193,8 +194,6 @@ def _choices(values: Iterable[object]) -> Choices:
 
 def _document(value: object) -> str:
     if isinstance(value, int | list | tuple | dict):
-        try:
+        with suppress(TypeError, ValueError, RecursionError):
             return texts.canonical_json(value)
-        except (TypeError, ValueError, RecursionError):
-            pass
     raise ValueError("a list of None, bool, int, float, str, and lists and dicts of these")

@@ -8,6 +8,7 @@ several base dirs, each object has the additional key `base_dir`.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -52,14 +53,11 @@ def to_object(
 
 def _customized(lineages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Describe the page's metrics and user-defined values in order of appearance, each with its values' common type."""
-    types: dict[tuple[str, str], set[type]] = {}
+    types: dict[tuple[str, str], set[type]] = defaultdict(set)
     for lineage in lineages:
         for group in PREFIXES:
             for name, value in lineage[group].items():
-                if (group, name) in types:
-                    types[group, name].add(type(value))
-                else:
-                    types[group, name] = {type(value)}
+                types[group, name].add(type(value))
     labelled = ((f"{PREFIXES[group]}{name}", group, found) for (group, name), found in types.items())
     return {
         label: {"label": label, "required": group == "metric", "type": _common_type(found)}
