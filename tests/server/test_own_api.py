@@ -276,6 +276,21 @@ def test_a_job_whose_name_is_odd_is_found_by_its_url(sqlite_url: str, tmp_path: 
             assert got(client, f"{job['url']}/tags")["tags"] == {}
 
 
+def test_numbers_of_any_size_are_told_as_columns(sqlite_url: str, tmp_path: Path) -> None:
+    metrics = f'{{"vast": {10**400}, "best": Infinity, "some": 0.5}}'
+    Log().train(network="LeNet5").evaluation(metrics).write_lineage(tmp_path / "base" / "a")
+    with LineageStore(sqlite_url) as store:
+        store.ingest(tmp_path / "base")
+    with serving(sqlite_url) as client:
+        names = [f"metric/{name}" for name in ("vast", "best", "some")]
+        found = got(client, "jobs", form="columns", fields=names)["columns"]
+        assert [each["numbers"] for each in found if each["name"] in names] == [
+            [10**400],
+            ["Infinity"],
+            [0.5],
+        ]
+
+
 def test_what_is_below_a_job_is_found_whatever_its_name(database_url: str, tmp_path: Path) -> None:
     log = Log().version().scalar(1, "loss", 1.0).tensor(1, "weights", np.zeros(2, "<f4"))
     log.write_summary(tmp_path / "odd" / "new\nline")

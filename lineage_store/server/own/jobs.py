@@ -6,7 +6,6 @@ A condition is given as in `lineage-store filter --where`, as the documented sea
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -18,7 +17,6 @@ from lineage_store.api import LineageStore
 from lineage_store.api.reports import TrainJob
 from lineage_store.api.where import combined, counts_from_now
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.extreme_numbers import spelled
 from lineage_store.fields import LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
 from lineage_store.json_values import for_json, iso
 from lineage_store.server.answers import unless_known
@@ -133,22 +131,13 @@ def _page(store: LineageStore, question: _Question, *, count: bool) -> dict[str,
     answer = store.filter_lineage(wanted, base_dir=base_dir, count=count)
     ids = [each["summary_dir"] for each in answer["object"]]
     known, beside = store.named_jobs(ids), _summaries(store, base_dir, ids, question.fields)
+    # An object that names no base dir is of `base_dir`, or of the store's only one; its job may just have been removed.
+    jobs = {key: job for job in known for key in ((job.base_dir, job.train_id), (None, job.train_id))}
     found = [
-        _found(each, job, question.fields, beside)
-        for each, job in _with_states(answer["object"], known, base_dir)
+        _found(each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"])), question.fields, beside)
+        for each in answer["object"]
     ]
     return {"count": answer["count"], "limit": wanted["limit"], "page": wanted["offset"], "jobs": found}
-
-
-def _with_states(
-    objects: Iterable[Mapping[str, Any]], known: Iterable[TrainJob], base_dir: str | None
-) -> Iterable[tuple[Mapping[str, Any], TrainJob | None]]:
-    """Pair each object with its job, or with None if the job has just been removed.
-
-    Objects that name no base dir are of `base_dir`, or of the store's only one.
-    """
-    jobs = {key: job for job in known for key in ((job.base_dir, job.train_id), (None, job.train_id))}
-    return ((each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"]))) for each in objects)
 
 
 def _summaries(
@@ -222,10 +211,9 @@ def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[s
 def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return numbers as they are, and other values as indices into a list of the distinct ones."""
     if {type(value) for value in values} <= {int, float, type(None)}:
-        return {"name": name, "numbers": [_number(value) for value in values]}
+        return {"name": name, "numbers": for_json(list(values))}
     keys = [
-        value if value is None or isinstance(value, str) else (json.dumps(for_json(value)),)
-        for value in values
+        each if each is None or isinstance(each, str) else (json.dumps(for_json(each)),) for each in values
     ]
     words = {key: value for key, value in zip(keys, values, strict=True) if key is not None}
     places: dict[Any, int] = {key: place for place, key in enumerate(words)}
@@ -234,7 +222,3 @@ def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
         "words": [word if isinstance(word, str) else for_json(word) for word in words.values()],
         "codes": [places.get(key) for key in keys],
     }
-
-
-def _number(value: float | None) -> float | str | None:
-    return value if value is None or math.isfinite(value) else spelled(value)
