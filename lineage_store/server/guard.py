@@ -186,11 +186,8 @@ class Guard:
 
 def _same(given: str, wanted: str) -> bool:
     """Compare in a time that does not depend on where the two differ."""
-    return hmac.compare_digest(_digest(given), _digest(wanted))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+    texts = (text.encode("utf-8", "surrogateescape") for text in (given, wanted))
+    return hmac.compare_digest(*(hashlib.sha256(text).digest() for text in texts))
 
 
 def _bearer(headers: Mapping[str, str]) -> str:

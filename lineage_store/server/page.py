@@ -58,11 +58,11 @@ def router_at(prefix: str, static: Path = STATIC) -> APIRouter:
     async def asset(request: Request, name: str) -> Response:
         if name not in assets:
             raise HTTPException(404, f"The page has no file {name!r}.")
-        found, headers = assets[name], dict(_FOR_EVER)
+        found = assets[name]
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(found.content, headers=headers, media_type=found.media_type)
-        headers["Content-Encoding"] = "gzip"
-        return Response(found.zipped, headers=headers, media_type=found.media_type)
+            return Response(found.content, headers=_FOR_EVER, media_type=found.media_type)
+        zipped = {**_FOR_EVER, "Content-Encoding": "gzip"}
+        return Response(found.zipped, headers=zipped, media_type=found.media_type)
 
     async def with_slash() -> RedirectResponse:
         return RedirectResponse(f"{prefix}/", 308)

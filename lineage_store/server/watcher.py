@@ -115,17 +115,12 @@ class Watcher:
             if number <= self._newest:
                 number += 1
                 yield self._kept[number - 1 - oldest]
-            elif not await self._is_news():
+                continue
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._news.wait()
+            except TimeoutError:
                 yield _HEARTBEAT
-
-    async def _is_news(self) -> bool:
-        """Wait for the next event; return False if none came within HEARTBEAT_S."""
-        try:
-            async with asyncio.timeout(HEARTBEAT_S):
-                await self._news.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _keep(self, event: bytes) -> None:
         self._kept.append(event)
