@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -97,14 +99,8 @@ ANNOTATIONS = "lineagemgr/lineages"
 """The path of the only PUT: it sets a label or remark."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Template:
-    """The route that metrics read from a request's scope."""
-
-    path: str
-
-
-_TEMPLATES = {path: _Template(f"{BEGIN}{path}") for path in (CONFIG, *GETS, *POSTS)}
+_ROUTES = {path: SimpleNamespace(path=f"{BEGIN}{path}") for path in (CONFIG, *GETS, *POSTS)}
+"""By path, the route whose template metrics read from a request's scope."""
 
 
 def install(app: FastAPI, prefix: str, state: State) -> None:
@@ -140,8 +136,8 @@ class _Paths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].partition(BEGIN)[2]
-        if path in _TEMPLATES:
-            scope["route"] = _TEMPLATES[path]
+        if path in _ROUTES:
+            scope["route"] = _ROUTES[path]
         response = await self._answered(Request(scope, receive), path)
         await response(scope, receive, send)
 
@@ -175,7 +171,7 @@ class _Paths:
             return await self._ask(ask, POSTS[path], body, (path, await request.body()))
         if method == "PUT" and path == ANNOTATIONS:
             return await self._annotate(ask, request, query)
-        raise NO_SUCH_METHOD if path in _TEMPLATES else NO_SUCH_PATH
+        raise NO_SUCH_METHOD if path in _ROUTES else NO_SUCH_PATH
 
     async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Answer:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
@@ -229,11 +225,9 @@ class _Paths:
 
 async def _read_required(request: Request) -> Any:
     """Return the JSON of a body, which must not be missing. Raises RefusedError."""
-    try:
-        if _is_json(request):
+    if _is_json(request):
+        with suppress(ValueError, RecursionError):
             return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        pass
     raise wrong_value("Json data parse failed.")
 
 

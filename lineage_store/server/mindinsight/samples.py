@@ -41,10 +41,8 @@ def kept_payloads(
     """
     parts = _in_reading_order(site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag))
     taken = [list(filter(counts, part.samples)) for part in parts]
-    runs = [
-        Run(part.file_time, [sample.step for sample in samples])
-        for part, samples in zip(parts, taken, strict=True)
-    ]
+    steps = ([sample.step for sample in samples] for samples in taken)
+    runs = [Run(part.file_time, of_part) for part, of_part in zip(parts, steps, strict=True)]
     return [taken[run][index] for run, index in kept(runs, SAMPLES[plugin] * site.limits)]
 
 

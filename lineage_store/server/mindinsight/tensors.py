@@ -93,9 +93,7 @@ def _with_histograms(samples: list[PayloadSample]) -> Values:
         histograms.append(tensor_views.histogram_of(whole))
         statistics.append(tensor_views.statistics(whole, whole))
     shown = zip(samples, rebinned(histograms), statistics, strict=True)
-    return [
-        _value(sample, {"histogram_buckets": buckets, "statistics": told}) for sample, buckets, told in shown
-    ]
+    return [_value(each, {"histogram_buckets": buckets, "statistics": told}) for each, buckets, told in shown]
 
 
 def _value(sample: PayloadSample, shown: dict[str, Any]) -> dict[str, Any]:

@@ -80,9 +80,9 @@ def shapes_of(type_: Raw | None) -> list[list[int]]:
 
 def data_type_of(type_: Raw | None) -> str:
     """Return the type as MindSpore spells it."""
-    name = _UNDEFINED if type_ is None else _name(type_)
     if type_ is None:
-        return name
+        return _UNDEFINED
+    name = _name(type_)
     if type_["shape"] is not None:
         return f"{_TENSOR}[{name}]"
     if name == _TUPLE:
@@ -124,9 +124,7 @@ def _operation(order: int, operation: Raw) -> Node:
 
 
 def _leaf(name: str, type_: str, attributes: dict[str, str], shapes: list[list[int]], data_type: str) -> Node:
-    return Node(
-        name=_drawable(name), id=name, type=type_, attributes=attributes, shapes=shapes, data_type=data_type
-    )
+    return Node(_drawable(name), name, type_, attributes=attributes, shapes=shapes, data_type=data_type)
 
 
 def _drawable(name: str) -> str:

@@ -5,7 +5,7 @@ In: a graph as plain values. Out: values that JSON can represent. Promises: list
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,14 +55,7 @@ class GraphTree:
     def leaves(self, scope: str) -> list[dict[str, Any]]:
         """Return the nodes at any depth in a scope that have no nodes below them. Raises UnknownNodeError."""
         self._require(scope)
-        found, waiting = [], list(reversed(self._children.get(scope, [])))
-        while waiting:
-            node = waiting.pop()
-            if node.subnode_count:
-                waiting += reversed(self._children.get(node.name, []))
-            else:
-                found.append(node.shown())
-        return found
+        return [node.shown() for node in self._leaves(scope)]
 
     def way_to(self, name: str) -> dict[str, Any]:
         """Return the nodes of every scope on the way to a node, nested. Raises UnknownNodeError."""
@@ -91,6 +84,13 @@ class GraphTree:
                 branch = branch.below[scope]
             branch.below[node.name] = _Branch(node.name, node.type, node.is_dynamic, {})
         return [each.shown() for each in root.below.values()]
+
+    def _leaves(self, scope: str) -> Iterator[Node]:
+        for node in self._children.get(scope, []):
+            if node.subnode_count:
+                yield from self._leaves(node.name)
+            else:
+                yield node
 
     def _of(self, scope: str) -> list[dict[str, Any]]:
         return [node.shown() for node in self._children.get(scope, [])]
