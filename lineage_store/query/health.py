@@ -41,25 +41,18 @@ def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float)
     subject, leader, searched_at = row["base_dir"], row["leader"], row["discovered_at"]
     unled = row["shards"] - row["led_shards"]
     which = "it" if row["shards"] == 1 else f"{unled} of its {row['shards']} shards"
-    if searched_at is None:
-        if unled:
-            yield finding("unattended_base_dir", subject, which=which, searched="never searched in full")
-        return
-    age_s = (database_time(connection) - searched_at).total_seconds()
-    if unled and age_s > within_s:
-        searched = f"last searched {age_s:,.0f} s ago"
+    age_s = None if searched_at is None else (database_time(connection) - searched_at).total_seconds()
+    if unled and (age_s is None or age_s > within_s):
+        searched = "never searched in full" if age_s is None else f"last searched {age_s:,.0f} s ago"
         yield finding("unattended_base_dir", subject, which=which, searched=searched)
-    elif not unled and age_s > max(within_s, LONGEST_SEARCH_S):
+    elif not unled and age_s is not None and age_s > max(within_s, LONGEST_SEARCH_S):
         yield finding("unsearched_base_dir", subject, leader=leader, age_s=age_s)
 
 
 def _of_ids(connection: Connection) -> Iterator[Finding]:
     """Yield a finding for each kind of number of which half is used up; an index finds the greatest quickly."""
-    given = {
-        f"rows of {each.name}": select(func.max(each.c.id))
-        for each in metadata.sorted_tables
-        if "id" in each.c
-    }
+    with_ids = [each for each in metadata.sorted_tables if "id" in each.c]
+    given = {f"rows of {each.name}": select(func.max(each.c.id)) for each in with_ids}
     given["series of a job"] = select(func.max(series.c.series_no)).where(HALF_USED)
     for numbered, greatest in given.items():
         used = connection.execute(greatest).scalar() or 0
@@ -70,9 +63,8 @@ def _of_ids(connection: Connection) -> Iterator[Finding]:
 def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each base dir and kind of open problem worse than a note: their count and the newest."""
     base_dir, kind = column("base_dir", Text()), column("kind", Text())
-    wrong = [
-        each.name for each in KINDS.values() if each.severity in (Severity.SOME_FILES, Severity.STANDSTILL)
-    ]
+    worse = Severity.SOME_FILES, Severity.STANDSTILL
+    wrong = [each.name for each in KINDS.values() if each.severity in worse]
     counted = select(base_dir, kind, func.count().label("problems")).select_from(table("v_ingest_problem"))
     counted = counted.where(column("resolved_at").is_(None), kind.in_(wrong))
     for name, value in here.items():
