@@ -13,7 +13,7 @@ from lineage_store.api.reports import PayloadSample
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import GRAPH
 from lineage_store.server.mindinsight.graph import GraphTree, Mode, UnknownNodeError, build
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, wrong_value
 from lineage_store.server.mindinsight.site import IN_MANAGER, OPTIMIZED, OPTIMIZED_GRAPH, Site
 
 T = TypeVar("T")
@@ -23,14 +23,12 @@ _MODES: dict[str, tuple[Mode, str]] = {"normal": ("normal", GRAPH), "optimize": 
 
 def nodes(site: Site, query: Query) -> dict[str, Any]:
     """Return the nodes directly in a scope."""
-    tree = _tree(site, query)
-    return {"nodes": _looked_up(tree.children, query.get("name") or "")}
+    return {"nodes": _looked_up(_tree(site, query).children, query.get("name") or "")}
 
 
 def all_nodes(site: Site, query: Query) -> dict[str, Any]:
     """Return the nodes at any depth in a scope that are not scopes themselves."""
-    tree = _tree(site, query)
-    return {"all_nodes_detail": _looked_up(tree.leaves, query.get("name") or "")}
+    return {"all_nodes_detail": _looked_up(_tree(site, query).leaves, query.get("name") or "")}
 
 
 def names(site: Site, query: Query) -> dict[str, Any]:
@@ -43,8 +41,7 @@ def names(site: Site, query: Query) -> dict[str, Any]:
 
 def single_node(site: Site, query: Query) -> dict[str, Any]:
     """Return every scope on the way to a node."""
-    tree = _tree(site, query)
-    return _looked_up(tree.way_to, query.required("name"))
+    return _looked_up(_tree(site, query).way_to, query.required("name"))
 
 
 def _tree(site: Site, query: Query) -> GraphTree:
@@ -52,7 +49,7 @@ def _tree(site: Site, query: Query) -> GraphTree:
     if given is not None and given not in _MODES:
         raise wrong_value("Invalid mode")
     mode, plugin = _MODES[given or "normal"]
-    job = site.job(query.required("train_id"), no_such_job(IN_MANAGER))
+    job = site.job(query.required("train_id"), IN_MANAGER)
     tags = job.tags[plugin]
     tag = query.get("tag")
     if not tags or (tag is not None and tag not in tags):

@@ -21,7 +21,7 @@ _LINEAGE = [field.name for field in LISTED if field.type == "float" or field.nam
 
 def intervals(site: Site, query: Query) -> dict[str, Any]:
     """Return the first and last step or epoch of each landscape that has intervals, with an id for each."""
-    job = site.job(query.required("train_id"), no_such_job(IN_MANAGER))
+    job = site.job(query.required("train_id"), IN_MANAGER)
     found = [list(each.intervals) for each in _landscapes(site, job) if each.intervals]
     shown = sorted(found, key=lambda interval: interval[0])
     return {"intervals": [{"id": interval_id(each), "value": [each[0], each[-1]]} for each in shown]}

@@ -12,7 +12,7 @@ from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
 from lineage_store.server.mindinsight.conditions import read_condition, refused
 from lineage_store.server.mindinsight.importance import analysed
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, no_such_job, wrong_value
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, wrong_value
 from lineage_store.server.mindinsight.site import Site
 
 _NESTED = ("operations", "sampler", "children")
@@ -86,7 +86,7 @@ _CHECKS = {"tag": _check_tag, "remark": _check_remark}
 
 def require_lineage(site: Site, train_id: str) -> None:
     """Raise RefusedError if the job does not exist or has no lineage of a dataset."""
-    site.job(train_id, no_such_job(train_id))
+    site.job(train_id, train_id)
     if site.lineage_of(train_id, "dataset") is None:
         raise wrong_value(f"Cannot update the lineage for tran job {train_id}, because it does not exist.")
 

@@ -15,7 +15,7 @@ from typing import Any
 from lineage_store.api import LineageStore
 from lineage_store.api.reports import JobContents
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
-from lineage_store.server.mindinsight.protocol import RefusedError, no_such_job
+from lineage_store.server.mindinsight.protocol import no_such_job
 
 OPTIMIZED_GRAPH, LOSS_LANDSCAPE = "optimized_graph", "loss_landscape"
 PLUGIN_NAMES = {
@@ -74,16 +74,13 @@ class Site:
         if not (self.base_dir and train_ids):
             return {}
         found = self.store.job_contents(self.base_dir, list(dict.fromkeys(train_ids)))
-        return {
-            train_id: Job(train_id, contents, tags_of(contents, self.limits))
-            for train_id, contents in found.items()
-        }
+        return {name: Job(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()}
 
-    def job(self, train_id: str, otherwise: RefusedError | str = IN_CACHE) -> Job:
-        """Return a job. Raises `otherwise`, or the refusal `no_such_job(otherwise)`, if the store does not know it."""
+    def job(self, train_id: str, otherwise: str = IN_CACHE) -> Job:
+        """Return a job. Raises the refusal `no_such_job(otherwise)` if the store does not know it."""
         found = self.jobs([train_id]).get(train_id)
         if found is None:
-            raise no_such_job(otherwise) if isinstance(otherwise, str) else otherwise
+            raise no_such_job(otherwise)
         return found
 
     def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
