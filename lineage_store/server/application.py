@@ -58,26 +58,22 @@ def create_app(settings: Settings) -> FastAPI:
                 await state.close()
 
     prefix = prefix_of(settings)
+    api, checks = f"{prefix}{API}", [Depends(_refuse_unknown_parameters)]
     app = FastAPI(
         title="lineage-store",
         version=lineage_store.__version__,
         summary="What MindSpore trainings wrote into their log files, out of SQL.",
-        openapi_url=f"{prefix}{API}/openapi.json",
+        openapi_url=f"{api}/openapi.json",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
     app.state.store, app.state.watcher = state, watcher
-    app.state.metrics = metrics.ServerMetrics(state, watcher, f"{prefix}{API}")
+    app.state.metrics = metrics.ServerMetrics(state, watcher, api)
     problems.install(app)
     for router in OWN:
-        app.include_router(
-            router,
-            prefix=f"{prefix}{API}",
-            responses=_PROBLEM,
-            dependencies=[Depends(_refuse_unknown_parameters)],
-        )
+        app.include_router(router, prefix=api, responses=_PROBLEM, dependencies=checks)
     app.include_router(metrics.router, prefix=prefix)
     app.include_router(page.router_at(prefix))
     app.add_middleware(_Heads)

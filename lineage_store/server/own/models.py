@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
 
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+"""The content of an answer that is no JSON."""
 Number = float | str | None
 """A number of an answer: NaN and infinities are the texts NaN, Infinity and -Infinity; null is unknown."""
 

@@ -38,7 +38,11 @@ LISTS: Mapping[str, Callable[..., list[PayloadSample]]] = {
     GRAPH: LineageStore.graphs,
     LANDSCAPE: LineageStore.landscapes,
 }
-BINARY = {"schema": {"type": "string", "format": "binary"}}
+_FORMS = {
+    "application/json": {"schema": {}},
+    "image/png": models.BINARY,
+    "application/octet-stream": models.BINARY,
+}
 _PART = re.compile(r"\s*(?:(-?\d{1,18})|(-?\d{1,18})?:(-?\d{1,18})?(?::(-?\d{1,18}))?)\s*")
 _WORDS = "|".join(LISTS)
 Plugin = Annotated[str, Query(pattern=f"^({_WORDS})$", description="The sort of payload.")]
@@ -68,19 +72,7 @@ async def payloads(
     return await unless_known(ask, answer)
 
 
-@router.get(
-    "/payload/{base}/{name:job}",
-    response_class=Response,
-    responses={
-        200: {
-            "content": {
-                "application/json": {"schema": {}},
-                "image/png": BINARY,
-                "application/octet-stream": BINARY,
-            }
-        }
-    },
-)
+@router.get("/payload/{base}/{name:job}", response_class=Response, responses={200: {"content": _FORMS}})
 async def payload(
     ask: Ask,
     job: Job,

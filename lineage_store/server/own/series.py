@@ -29,9 +29,7 @@ MEDIA_TYPE = "application/vnd.lineage-store.columns"
 
 
 @router.post(
-    "/series",
-    response_model=models.Series,
-    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
+    "/series", response_model=models.Series, responses={200: {"content": {MEDIA_TYPE: models.BINARY}}}
 )
 async def series(ask: Ask, question: models.SeriesQuestion) -> Response:
     """Curves for a screen: samples where there are few, buckets that hide no spike where there are many."""
