@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -33,9 +33,19 @@ if (
     Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
 
 
-def pytest_collection_finish() -> None:
-    """Look no more for garbage among modules and thousands of tests: a twentieth of the time of all tests."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage seldom, and not at all among modules and thousands of tests.
+
+    It would take a quarter of the time in which they come, and then a tenth of what the tests take of their process.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 20)
+        gc.enable()
 
 
 DATABASES = [pytest.param("postgres", id="postgresql")]
