@@ -55,26 +55,20 @@ def test_by_condition_and_back(run: Run, finished: Path) -> None:
     assert run("gc", "--restore", "./poor").code == 1
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [
+def test_what_restore_and_removed_would_pass_over_is_refused(run: Run, finished: Path) -> None:
+    assert run("gc", "--where", "metric/accuracy<0.6", "--yes").code == 0
+    for beside in (
         ["--dry-run"],
         ["--where", "metric/accuracy<0.6"],
         ["--condition", "{}"],
         ["--older-than", "0s"],
         ["--missing"],
         ["--policies"],
-    ],
-    ids=lambda beside: str(beside[0]),
-)
-def test_what_restore_and_removed_would_pass_over_is_refused(
-    run: Run, finished: Path, beside: list[str]
-) -> None:
-    assert run("gc", "--where", "metric/accuracy<0.6", "--yes").code == 0
-    for verb in (["--restore", "./poor"], ["--removed"]):
-        refused = run("gc", *verb, *beside)
-        assert (refused.code, refused.out) == (2, "")
-        assert f"leave out {beside[0]}." in refused.err
+    ):
+        for verb in (["--restore", "./poor"], ["--removed"]):
+            refused = run("gc", *verb, *beside)
+            assert (refused.code, refused.out) == (2, "")
+            assert f"leave out {beside[0]}." in refused.err
     run("ingest", finished)
     assert jobs(run) == ["./good"]
     both = run("gc", "--restore", "./poor", "--removed")

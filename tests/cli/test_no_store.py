@@ -52,7 +52,10 @@ def test_a_mistyped_path_is_told_and_stays_empty(run: Run, tmp_path: Path, line:
     assert not list(tmp_path.glob("*.db*"))
 
 
-@pytest.mark.parametrize("content", [b"", b"x"], ids=["empty", "a byte"])
+WITHOUT_CONTENT = pytest.mark.parametrize("content", [b"", b"x"], ids=["empty", "a byte"])
+
+
+@WITHOUT_CONTENT
 @pytest.mark.parametrize("line", NEEDS_A_STORE)
 def test_a_file_without_content_stays_as_it_is(run: Run, tmp_path: Path, line: str, content: bytes) -> None:
     file = tmp_path / "z.db"
@@ -60,6 +63,15 @@ def test_a_file_without_content_stays_as_it_is(run: Run, tmp_path: Path, line: s
     refused = run("--database", f"sqlite:///{file}", *line.split())
     assert refused.code == 4
     assert f"There is no lineage store at sqlite:///{file}." in refused.out + refused.err
+    assert [(path.name, path.read_bytes()) for path in tmp_path.glob("*.db*")] == [("z.db", content)]
+
+
+@WITHOUT_CONTENT
+def test_a_file_without_content_becomes_a_store_by_init_alone(
+    run: Run, tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / "z.db"
+    file.write_bytes(content)
     assert "There is no store there yet" in run("--database", f"sqlite:///{file}", "doctor").out
     assert [(path.name, path.read_bytes()) for path in tmp_path.glob("*.db*")] == [("z.db", content)]
     assert run("--database", f"sqlite:///{file}", "init").code == 0
