@@ -299,6 +299,7 @@ def test_without_systemd_nothing_is_told(tmp_path: Path) -> None:
     assert not notify("READY=1", environment={"NOTIFY_SOCKET": str(tmp_path / "none")})
 
 
+@pytest.mark.parametrize("service_manager", ["path"], indirect=True)
 def test_the_daemon_tells_systemd_what_it_does(
     sqlite_url: str, base_dir: Path, hung: Path, service_manager: tuple[str, socket.socket]
 ) -> None:
@@ -320,6 +321,7 @@ def test_the_daemon_tells_systemd_what_it_does(
         assert process.wait() == ExitCode.STANDSTILL
 
 
+@pytest.mark.parametrize("service_manager", ["path"], indirect=True)
 def test_the_daemon_tells_systemd_that_it_stops(
     sqlite_url: str, base_dir: Path, hung: Path, service_manager: tuple[str, socket.socket]
 ) -> None:
