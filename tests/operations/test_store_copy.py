@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +65,30 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path, postgres_server: str
     return made
 
 
+@pytest.fixture(scope="module")
+def filled(postgres_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Fills a store of a kind, once for all tests, and gives its URL; nobody may be connected to it."""
+    with ExitStack() as until_the_end:
+
+        @cache
+        def of(kind: str) -> str:
+            directory = tmp_path_factory.mktemp(kind)
+            url = f"sqlite:///{directory}/store.db"
+            if kind == "postgresql":
+                url = until_the_end.enter_context(databases.postgres_database(postgres_server))
+            fill(url, directory / "base")
+            return url
+
+        yield of
+
+
 @pytest.fixture
-def source(request: pytest.FixtureRequest, new_url: Callable[[str], str], tmp_path: Path) -> str:
+def source(request: pytest.FixtureRequest, filled: Callable[[str], str], tmp_path: Path) -> Iterator[str]:
     """A store with extreme values, labels, a removed job, and a job whose log files are gone."""
-    url = new_url(getattr(request, "param", "sqlite"))
-    fill(url, tmp_path / "base")
-    return url
+    with databases.copied(
+        filled(getattr(request, "param", "sqlite")), tmp_path, lambda url: fill(url, tmp_path / "base")
+    ) as url:
+        yield url
 
 
 def opened(url: str, request: pytest.FixtureRequest) -> Engine:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
+from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log, tensor
 from lineage_store.config import Settings
@@ -45,9 +46,9 @@ def job(engine: Engine, base_dir: Path) -> Path:
     return path
 
 
-def test_the_corpus_is_sound(engine: Engine, corpus: Path) -> None:
-    ingest(engine, corpus)
-    verdicts = list(verifying.verify(engine, corpus, register(engine, corpus), Settings()))
+def test_the_corpus_is_sound(stored_url: str, corpus: Path) -> None:
+    with opened(stored_url) as engine:
+        verdicts = list(verifying.verify(engine, corpus, register(engine, corpus), Settings()))
     assert told(verdicts) == []
     assert all(verdict.unreadable is None for verdict in verdicts)
     for verdict in verdicts:
