@@ -158,6 +158,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_child_and_its_parent_both_ask_on_and_leave_nothing_open(database_url: str, base_dir: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", _FORKS, str(base_dir), database_url]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -34,6 +34,7 @@ def store(database_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch) ->
         yield store
 
 
+@pytest.mark.slow
 def test_a_hundred_threads_share_a_store(store: LineageStore, base_dir: Path) -> None:
     opened: list[object] = []
     errors: list[BaseException] = []

@@ -82,6 +82,7 @@ WRONG: list[tuple[dict[str, object], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_settings_that_are_refused_are_told_and_the_old_ones_stay(sqlite_url: str, tmp_path: Path) -> None:
     base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
     jobs([base_dir], "first")

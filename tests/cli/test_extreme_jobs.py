@@ -194,6 +194,7 @@ def read_samples(store: LineageStore, base_dir: Path, train_id: str, plugin: str
         sample.read()
 
 
+@pytest.mark.slow
 def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path) -> None:
     settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05)
     with LineageStore(on_each, settings=settings) as store, following_here(store, base_dir):

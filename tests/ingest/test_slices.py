@@ -154,6 +154,7 @@ def test_random_slices_and_kills_between_any_two_transactions_leave_no_trace(
     assert_same(natural_contents(engine), at_once)
 
 
+@pytest.mark.slow
 def test_stopping_after_every_batch_leaves_no_trace(
     database_url: str, engine: Engine, whole: Path, tmp_path: Path, at_once: dict[str, Any]
 ) -> None:

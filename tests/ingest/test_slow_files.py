@@ -83,6 +83,7 @@ def test_jobs_grow_in_sql_while_files_hang_for_ever(
 
 
 @pytest.mark.usefixtures("hanging_jobs")
+@pytest.mark.slow
 def test_files_that_exceed_the_deadline_are_told_by_name_one_after_the_other(
     follow: Callable[..., Follower], sqlite_engine: Engine, base_dir: Path
 ) -> None:

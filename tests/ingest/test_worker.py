@@ -157,6 +157,7 @@ SETTINGS = Settings(
 GOOD = Log().version().scalar(1, "loss", 0.5)
 
 
+@pytest.mark.slow
 def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_go_on(
     sqlite_engine: Engine, base_dir: Path
 ) -> None:

@@ -389,6 +389,7 @@ restore(sys.argv[1], Path(sys.argv[2]), replace=True)
 """
 
 
+@pytest.mark.slow
 def test_a_restore_that_is_killed_leaves_the_store_as_it_was_or_as_it_is_to_be(
     sqlite_url: str, base_dir: Path, tmp_path: Path
 ) -> None:

@@ -214,6 +214,7 @@ def test_a_path_in_another_base_dir_is_refused(engine: Engine, old: Path, tmp_pa
         store.move(old, tmp_path / "above" / "new")
 
 
+@pytest.mark.slow
 def test_killed_at_any_statement_it_is_at_one_of_the_two_paths(
     engine: Engine, old: Path, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_webhook_that_refuses_is_asked_again_and_nowhere_else(
             deliver.deliver(plan, b'{"events": []}')
 
 
+@pytest.mark.slow
 def test_ingest_goes_on_while_a_webhook_never_answers_and_a_kill_loses_nothing(
     database_url: str, place: Path, webhook: Webhook
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_base_dir_that_is_not_searched_any_more_is_told_as_lagging(
     assert webhook.events()[0]["base_dir"] == str(place)
 
 
+@pytest.mark.slow
 def test_of_two_daemons_one_tells(postgres_url: str, place: Path, webhook: Webhook) -> None:
     with told_by(webhook, postgres_url, place), told_by(webhook, postgres_url, place):
         for number in range(3):

@@ -138,6 +138,7 @@ def test_of_another_base_dir_the_oldest_of_all_stay_until_it_is_its_turn(
     assert carry_out(engine, other, store_bytes=size - 1) == ["e"]
 
 
+@pytest.mark.slow
 def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) -> None:
     before = size_of(engine)
     for number in range(12):
@@ -348,6 +349,7 @@ def test_each_shard_loses_its_own_jobs(engine: Engine, database_url: str, place:
         wait_until(lambda: jobs(engine) == numbered(4, 5) and not any(left_behind(engine)))
 
 
+@pytest.mark.slow
 def test_what_a_killed_removal_has_left_goes_when_nothing_else_does(
     engine: Engine, database_url: str, place: Path
 ) -> None:

@@ -365,6 +365,7 @@ def test_copies_and_exports_have_it(engine: Engine, base_dir: Path, job: Path, t
     assert told[0].expected_rows == left
 
 
+@pytest.mark.slow
 def test_what_a_thinned_job_takes_is_known_within_a_third(engine: Engine, base_dir: Path) -> None:
     many = {"keep_thinned_buckets": 100}
     for number in range(6):
@@ -391,6 +392,7 @@ def vacuum(engine: Engine) -> None:
         connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM FULL")
 
 
+@pytest.mark.slow
 def test_one_that_is_ended_in_between_leaves_each_series_whole_or_thinned(
     engine: Engine, base_dir: Path
 ) -> None:
@@ -440,6 +442,7 @@ def test_a_job_of_which_anything_changes_meanwhile_stays_whole(
     assert sound(engine, base_dir) == 0
 
 
+@pytest.mark.slow
 def test_a_daemon_thins_by_itself_and_reads_on(engine: Engine, database_url: str, base_dir: Path) -> None:
     for number in range(3):
         train(base_dir, f"job_{number}")

@@ -460,6 +460,7 @@ def is_there(connection: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_who_takes_nothing_holds_nobody_up(sqlite_url: str) -> None:
     with serving(sqlite_url, routers=[large], heavy_reads=1) as client, ExitStack() as opened:
         for _ in range(20):

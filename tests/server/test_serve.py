@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from helpers.log_writer import Log
 from helpers.program import PROGRAM
@@ -72,6 +73,7 @@ def test_with_a_base_dir_it_follows_that_and_ends_its_daemon(postgres_url: str, 
         assert not is_there(daemon)
 
 
+@pytest.mark.slow
 def test_a_daemon_that_was_killed_is_started_anew(sqlite_url: str, tmp_path: Path) -> None:
     base_dir = tmp_path / "base"
     Log().train(network="LeNet5").write_lineage(base_dir / "one")
@@ -85,6 +87,7 @@ def test_a_daemon_that_was_killed_is_started_anew(sqlite_url: str, tmp_path: Pat
         assert daemon_of(process) not in (None, killed)
 
 
+@pytest.mark.slow
 def test_its_daemon_ends_even_when_the_server_is_killed(sqlite_url: str, tmp_path: Path) -> None:
     base_dir = tmp_path / "base"
     Log().train(network="LeNet5").write_lineage(base_dir / "one")

@@ -72,6 +72,7 @@ def test_the_rules_tell_what_is_against_them(sql: str, rule: str) -> None:
     assert any(rule in told for told in violations(sql)), violations(sql)
 
 
+@pytest.mark.slow
 def test_every_statement_keeps_to_the_rules(
     postgres_server: str, postgres_url: str, corpus: Path, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_failing_upgrade_leaves_nothing(
     check(empty_engine)
 
 
+@pytest.mark.slow
 def test_two_upgrades_at_once_queue_up(empty_database_url: str, empty_engine: Engine) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for done in [pool.submit(upgrade, empty_database_url) for _ in range(2)]:
