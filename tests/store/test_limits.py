@@ -94,6 +94,15 @@ def test_the_server_is_told_the_time_of_a_statement(postgres_url: str, seconds: 
         assert run(connection, "SHOW statement_timeout") == shown
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """SIGINT interrupts, also where the shell that started the tests in its background lets them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_a_signal_ends_a_statement_of_sqlite_as_a_signal(sqlite_engine: Engine) -> None:
 
     def interrupted() -> None:
