@@ -7,7 +7,7 @@ else about a format's contents. Text that becomes a key of the store (tags) is i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from lineage_store.errors import LineageStoreError
 
@@ -24,24 +24,16 @@ class EventDecodeError(LineageStoreError):
     """The payload of a frame is no event of this kind of log file."""
 
 
-class ParsedName(Protocol):
+class ParsedName(NamedTuple):
     """The parts of a log file's name."""
 
-    @property
-    def kind(self) -> FileKind:
-        """Whether the file holds samples or lineage."""
-
-    @property
-    def timestamp(self) -> int:
-        """When the writer was opened, unix time in seconds. It orders a job's files; the names break ties."""
-
-    @property
-    def device(self) -> int | None:
-        """Device or rank; None if the name does not say."""
-
-    @property
-    def host(self) -> str:
-        """Host that wrote the file; empty if the name does not say."""
+    kind: FileKind
+    timestamp: int
+    """When the writer was opened, unix time in seconds. It orders a job's files; the names break ties."""
+    device: int | None
+    """Device or rank; None if the name does not say."""
+    host: str = ""
+    """Host that wrote the file; empty if the name does not say."""
 
 
 @dataclass(frozen=True, slots=True)

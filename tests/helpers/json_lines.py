@@ -13,7 +13,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.records.framing import Buffer, Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import (
     EventDecodeError,
-    FileKind,
     LineageEvent,
+    ParsedName,
     PayloadValue,
     ScalarValue,
     Value,
@@ -35,22 +34,12 @@ QUIET_S = 3600
 _NAME = re.compile(r"(?P<what>metrics|about)-(?P<time>\d{1,10})(?:-(?P<rank>\d+))?\.jsonl")
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """The parts of a file's name."""
-
-    kind: FileKind
-    timestamp: int
-    device: int | None
-    host: str = ""
-
-
-def _recognise(name: str) -> Name | None:
+def _recognise(name: str) -> ParsedName | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
     rank = match["rank"]
-    return Name(
+    return ParsedName(
         "summary" if match["what"] == "metrics" else "lineage",
         int(match["time"]),
         None if rank is None else int(rank),

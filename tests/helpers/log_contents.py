@@ -31,7 +31,7 @@ class Told:
 def log_files(directory: Path) -> list[Path]:
     """Return the log files of a job, by ascending time in their names."""
     named = [(filenames.parse(path.name), path) for path in directory.iterdir() if path.is_file()]
-    return [path for _, path in sorted((name.order, path) for name, path in named if name is not None)]
+    return [path for _, path in sorted((name.timestamp, path) for name, path in named if name is not None)]
 
 
 def told(directory: Path, kind: str | None = None) -> list[Told]:

@@ -1,6 +1,6 @@
 """Parse and compose the names of log files.
 
-In: the name of a file (no directory). Out: a LogFileName, or why a name that looks like one does not count.
+In: the name of a file (no directory). Out: a ParsedName, or why a name that looks like one does not count.
 MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the
 device, MindInsight 0.3 without the prefix. As in MindInsight, a log file is any name that contains `summary.` and
 digits; it holds lineage if it ends in `_lineage`. Unlike in MindInsight, hidden and temporary names, `.pb` files and
@@ -10,9 +10,8 @@ explanations do not count. Does not know whether the file exists or what is in i
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from lineage_store.eventlog.values import FileKind
+from lineage_store.eventlog.values import FileKind, ParsedName
 from lineage_store.times import CALENDAR_END
 
 SUMMARY_SUFFIX = "_MS"
@@ -25,42 +24,22 @@ _KNOWN_SUFFIX = re.compile(r"(?:_MS)?_lineage$|_MS$")
 _TEMPORARY = re.compile(r"~$|\.(?:swp|swo|tmp|temp|part|partial)$|^#.*#$", re.IGNORECASE)
 
 
-class LogFileName(NamedTuple):
-    """The parts of a log file's name."""
+def parse(name: str) -> ParsedName | None:
+    """Parse the name; return None if it does not count as a log file (`ignored_reason` says why).
 
-    name: str
-    kind: FileKind
-    timestamp: int
-    """When the writer was opened, unix time in seconds."""
-    device: int | None
-    """Device or rank; None for names of older versions."""
-    host: str
-    prefix: str
-    suffix: str
-    """`_MS`, `_lineage` or `_MS_lineage`; any other suffix cannot be separated from the host and stays part of it."""
-
-    @property
-    def order(self) -> tuple[int, str]:
-        """The sort key of a job's log files."""
-        return self.timestamp, self.name
-
-
-def parse(name: str) -> LogFileName | None:
-    """Parse the name; return None if it does not count as a log file (`ignored_reason` says why)."""
+    Any suffix but `_MS`, `_lineage` and `_MS_lineage` cannot be separated from the host and stays part of it.
+    """
     match = _LOG_FILE.search(name)
     if match is None or _ignored_reason(name, match):
         return None
-    before, after = name[: match.start()], name[match.end() :]
+    after = name[match.end() :]
     device = _DEVICE.match(after)
     suffix = _KNOWN_SUFFIX.search(after)
-    return LogFileName(
-        name=name,
+    return ParsedName(
         kind=kind_of(name),
         timestamp=int(match["timestamp"]),
         device=int(device["device"]) if device else None,
         host=after[device.end() if device else 0 : suffix.start() if suffix else None].removeprefix("."),
-        prefix=before.removesuffix("out.events.").removesuffix("."),
-        suffix=suffix[0] if suffix else "",
     )
 
 
