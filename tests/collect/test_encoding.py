@@ -14,9 +14,10 @@ from lineage_store.collect import histograms, images
 from lineage_store.collect.encoding import encode
 from lineage_store.collect.values import Batch, Entry
 from lineage_store.eventlog.mindspore import payloads
+from lineage_store.eventlog.mindspore.events import decode_summary
 from lineage_store.eventlog.mindspore.wire import summary_pb2
 from lineage_store.eventlog.records.framing import Frame, FrameReader
-from lineage_store.eventlog.values import Histogram
+from lineage_store.eventlog.values import Histogram, PayloadValue
 
 
 def payload_of(plugin: str, value: Any) -> bytes:
@@ -73,9 +74,11 @@ def test_booleans_have_a_bucket_for_false_and_one_for_true(values: NDArray[Any])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64"])
 def test_a_tensor_keeps_shape_and_type_and_has_float32_elements(dtype: str) -> None:
     values = np.arange(6).reshape(2, 1, 3).astype(dtype)
-    found = payloads.decode_tensor(payload_of("tensor", values), 0)
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(found.values, values.astype(np.float32), strict=True)
+    payload = payload_of("tensor", values)
+    (described,) = decode_summary(payload)
+    assert isinstance(described, PayloadValue)
+    assert described.dtype == dtype
+    np.testing.assert_array_equal(payloads.decode_tensor(payload, 0), values.astype(np.float32), strict=True)
 
 
 def test_large_integers_are_rounded_twice_as_by_protobufs_setters() -> None:
@@ -83,7 +86,7 @@ def test_large_integers_are_rounded_twice_as_by_protobufs_setters() -> None:
     found = payloads.decode_tensor(payload_of("tensor", np.array([number])), 0)
     message = summary_pb2.Summary.Value(tag="")
     message.tensor.float_data.append(number)
-    assert found.values.tolist() == list(message.tensor.float_data)
+    assert found.tolist() == list(message.tensor.float_data)
 
 
 def test_an_image_without_pillow_has_the_same_pixels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,6 @@ from lineage_store.eventlog.mindspore.events import statistics_of
 from lineage_store.eventlog.mindspore.messages import DTYPE_NAMES, parse, text
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.eventlog.values import EventDecodeError, Histogram, Image, Landscape, Points
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """The elements in the file, and the type that the training declared.
-
-    MindSpore writes every type as float32, so the file has fewer digits than an int64 above 2**24 or a float64 had.
-    """
-
-    values: NDArray[Any]
-    """Array in the shape of the tensor; its dtype is float32 if MindSpore wrote it."""
-    dtype: str
-    """The declared type, e.g. "int64"."""
 
 
 def decode(plugin: str, payload: bytes, value_index: int) -> Any:
@@ -59,8 +46,11 @@ def decode_image(payload: bytes, value_index: int) -> Image:
     return Image(image.encoded_image, image.height, image.width, image.colorspace)
 
 
-def decode_tensor(payload: bytes, value_index: int) -> Tensor:
-    """Return the tensor at that index of the event."""
+def decode_tensor(payload: bytes, value_index: int) -> NDArray[Any]:
+    """Return the elements of the tensor at that index of the event, in its shape.
+
+    MindSpore writes every type as float32, so the file has fewer digits than an int64 above 2**24 or a float64 had.
+    """
     return _tensor(_value(payload, value_index, "tensor").tensor)
 
 
@@ -90,7 +80,7 @@ def decode_graph(payload: bytes) -> graphs.Graph:
 DECODERS: dict[str, Callable[[bytes, int], Any]] = {
     plugins.HISTOGRAM: decode_histogram,
     plugins.IMAGE: decode_image,
-    plugins.TENSOR: lambda payload, value_index: decode_tensor(payload, value_index).values,
+    plugins.TENSOR: decode_tensor,
     plugins.GRAPH: lambda payload, _: asdict(decode_graph(payload)),
     plugins.LANDSCAPE: decode_landscape,
 }
@@ -109,23 +99,22 @@ def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.
 
 
 def _points(point: summary_pb2.LossLandscape.Point) -> Points:
-    return Points(_tensor(point.x).values, _tensor(point.y).values, _tensor(point.z).values)
+    return Points(_tensor(point.x), _tensor(point.y), _tensor(point.z))
 
 
-def _tensor(tensor: anf_ir_pb2.TensorProto) -> Tensor:
-    dtype, shape = DTYPE_NAMES[tensor.data_type], tuple(tensor.dims)
-    elements = _elements(tensor, dtype)
+def _tensor(tensor: anf_ir_pb2.TensorProto) -> NDArray[Any]:
+    shape, elements = tuple(tensor.dims), _elements(tensor)
     if any(size < 0 for size in shape) or math.prod(shape) != elements.size:
         raise EventDecodeError(f"The tensor of shape {list(shape)} holds {elements.size} elements.")
     try:
-        return Tensor(elements.reshape(shape), dtype)
+        return elements.reshape(shape)
     except ValueError as error:  # a shape without elements whose other dimensions are too large
         raise EventDecodeError(f"No array has the tensor's shape {list(shape)}: {error}.") from error
 
 
-def _elements(tensor: anf_ir_pb2.TensorProto, dtype: str) -> NDArray[Any]:
+def _elements(tensor: anf_ir_pb2.TensorProto) -> NDArray[Any]:
     if tensor.HasField("raw_data"):
-        return _raw_elements(tensor.raw_data, dtype)
+        return _raw_elements(tensor.raw_data, DTYPE_NAMES[tensor.data_type])
     lists: tuple[tuple[Iterable[float], type[np.number[Any]]], ...] = (
         (tensor.int32_data, np.int32),
         (tensor.int64_data, np.int64),
