@@ -47,7 +47,7 @@ class Messages:
     """Messages of one type that are parsed together. An unexpected field makes the frame that owns the message odd."""
 
     def __init__(self, wire: Wire, start: Integers, end: Integers, odd: Mask, owner: Integers) -> None:
-        self._wire, self._position, self._end = wire, start.copy(), end
+        self.wire, self._position, self._end = wire, start.copy(), end
         self._odd, self._owner = odd, owner
         self._seen: dict[int, Mask] = {}
 
@@ -66,6 +66,11 @@ class Messages:
             seen = self._seen.get(key)
             self.mark_odd(np.arange(len(self._end)) if seen is None else np.flatnonzero(~seen))
 
+    def skip_buckets(self) -> Integers:
+        """Go past the buckets at the beginning of each histogram; return how many there are."""
+        self._position, buckets = self.wire.skip_buckets(self._position, self._end)
+        return buckets
+
     def fields(self, repeated: dict[int, bool]) -> Iterator[tuple[int, Integers, Integers, Integers]]:
         """Yield (key, indices of messages, where the contents begin, where they end) for the expected fields.
 
@@ -77,7 +82,7 @@ class Messages:
         self._seen = {key: np.zeros(len(self._end), np.bool_) for key in repeated}
         rows = np.flatnonzero((self._position < self._end) & ~self._odd[self._owner])
         while len(rows):
-            keys = self._wire.bytes[self._position[rows]]
+            keys = self.wire.bytes[self._position[rows]]
             first = int(keys[0])
             kinds = [first] if (keys == first).all() else np.flatnonzero(np.bincount(keys)).tolist()
             for key in kinds:
@@ -104,9 +109,9 @@ class Messages:
         at = self._position[rows] + 1
         end = self._end[rows]
         if wire_type == _VARINT:
-            until = self._wire.varint_ends(at, end)
+            until = self.wire.varint_ends(at, end)
         elif wire_type == _BYTES:
-            at, until = self._wire.lengths(at, end)
+            at, until = self.wire.lengths(at, end)
         else:
             until = at + (8 if wire_type == _FIXED64 else 4)
         fits = until <= end

@@ -71,15 +71,14 @@ def read(buffer: bytes, frame: Integers, starts: Integers, ends: Integers) -> Wa
     if len(tags) > max(_SEARCHED_TAGS, len(kept) / FEWEST_PER_TAG):
         return Walked([], [], np.ones_like(odd))
     for tag, of_tag in tags:
-        owner = values.owner[of_tag]
-        common = _Common(frame[owner], values.place[of_tag], step[owner], wall_time[owner])
         for key in np.unique(found.kind[of_tag]).tolist():
-            alike = found.kind[of_tag] == key
-            of_key, of_alike = of_tag[alike], common.take(alike)
+            alike = of_tag[found.kind[of_tag] == key]
+            owner = values.owner[alike]
+            place = frame[owner], values.place[alike], step[owner], wall_time[owner]
             if key == _SCALAR:
-                walked.scalars.append(of_alike.scalars(tag, wire.floats(found.start[of_key])))
+                walked.scalars.append(ScalarPiece(tag, *place, wire.floats(found.start[alike])))
             else:
-                walked.payloads.append(found.blocks[key].piece(tag, of_alike, of_key, found))
+                walked.payloads.append(found.blocks[key].piece(tag, place, alike, found))
     return walked
 
 
@@ -97,20 +96,8 @@ def _values_of(wire: Wire, summaries: Children, odd: Mask) -> Children:
     return values.take(order)
 
 
-@dataclass(frozen=True, slots=True)
-class _Common:
-    """The columns that values of every kind have."""
-
-    frame: Integers
-    value_index: Integers
-    step: Integers
-    wall_time: Floats
-
-    def take(self, which: Mask) -> _Common:
-        return _Common(self.frame[which], self.value_index[which], self.step[which], self.wall_time[which])
-
-    def scalars(self, tag: str, value: Floats) -> ScalarPiece:
-        return ScalarPiece(tag, self.frame, self.value_index, self.step, self.wall_time, value)
+_Place = tuple[Integers, Integers, Integers, Floats]
+"""The columns that values of every kind have: frame, index in the event, step and wall time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +112,13 @@ class _Block:
     integers: dict[str, Integers] = field(default_factory=dict)
     floats: dict[str, Floats] = field(default_factory=dict)
 
-    def piece(self, tag: str, common: _Common, of: Integers, found: _Found) -> PayloadPiece:
+    def piece(self, tag: str, place: _Place, of: Integers, found: _Found) -> PayloadPiece:
         """Return the columns of one tag, for the values with the indices `of`."""
         at = np.searchsorted(self.rows, of)
         return PayloadPiece(
-            plugin=self.plugin,
-            tag=tag,
-            frame=common.frame,
-            value_index=common.value_index,
-            step=common.step,
-            wall_time=common.wall_time,
+            self.plugin,
+            tag,
+            *place,
             size_bytes=found.end[of] - found.start[of],
             rank=self.rank[at],
             shape=self.shape[at],
@@ -177,35 +161,31 @@ def _read_values(wire: Wire, values: Children, odd: Mask) -> _Found:
     blocks = {}
     for key, read_kind in ((_IMAGE, _images), (_TENSOR, _tensors), (_HISTOGRAM, _histograms)):
         rows = np.flatnonzero((kind == key) & ~odd[values.owner])
-        blocks[key] = read_kind(wire, rows, start[rows], end[rows], odd, values.owner[rows])
+        blocks[key] = read_kind(rows, Messages(wire, start[rows], end[rows], odd, values.owner[rows]))
     return _Found(tag_start, tag_end, start, end, kind, blocks)
 
 
-def _images(wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers) -> _Block:
-    messages = Messages(wire, start, end, odd, owner)
+def _images(rows: Integers, messages: Messages) -> _Block:
     shape = np.zeros((len(rows), 3), np.int64)
     for key, which, at, _ in messages.fields({0x08: False, 0x10: False, 0x18: False, 0x22: False}):
         if key != 0x22:
-            shape[which, (key >> 3) - 1] = wire.varints(at).astype(np.int32)
+            shape[which, (key >> 3) - 1] = messages.wire.varints(at).astype(np.int32)
     messages.require(0x08, 0x10, 0x18, 0x22)
     return _Block(IMAGE, rows, np.full(len(rows), 3), shape)
 
 
-def _tensors(
-    wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers
-) -> _Block:
+def _tensors(rows: Integers, messages: Messages) -> _Block:
     """Read tensors in MindSpore's form: dimensions, data type, elements as packed float32."""
-    messages = Messages(wire, start, end, odd, owner)
     rank, data_type = messages.integers(), messages.integers()
     shape = np.zeros((len(rows), MOST_DIMENSIONS), np.int64)
     for key, which, at, until in messages.fields({0x08: True, 0x10: False, 0x1A: False}):
         match key:
             case 0x08:
                 messages.mark_odd(which[rank[which] >= MOST_DIMENSIONS])
-                shape[which, np.minimum(rank[which], MOST_DIMENSIONS - 1)] = wire.varints(at)
+                shape[which, np.minimum(rank[which], MOST_DIMENSIONS - 1)] = messages.wire.varints(at)
                 rank[which] += 1
             case 0x10:
-                data_type[which] = wire.varints(at)
+                data_type[which] = messages.wire.varints(at)
             case _:
                 size = until - at
                 messages.mark_odd(which[(size == 0) | (size % 4 != 0)])
@@ -217,20 +197,16 @@ _HISTOGRAM_INTEGERS = {0x10: "nan_count", 0x18: "pos_inf_count", 0x20: "neg_inf_
 _HISTOGRAM_FLOATS = {0x29: "max", 0x31: "min", 0x39: "sum"}
 
 
-def _histograms(
-    wire: Wire, rows: Integers, start: Integers, end: Integers, odd: Mask, owner: Integers
-) -> _Block:
-    behind_buckets, buckets = wire.skip_buckets(start, end)
-    messages = Messages(wire, behind_buckets, end, odd, owner)
+def _histograms(rows: Integers, messages: Messages) -> _Block:
+    buckets = messages.skip_buckets()
     integers = {name: messages.integers() for name in _HISTOGRAM_INTEGERS.values()}
     floats = {name: messages.floats() for name in _HISTOGRAM_FLOATS.values()}
-    for key, which, at, _ in messages.fields(
-        dict.fromkeys([*_HISTOGRAM_INTEGERS, *_HISTOGRAM_FLOATS], False)
-    ):
+    keys = dict.fromkeys([*_HISTOGRAM_INTEGERS, *_HISTOGRAM_FLOATS], False)
+    for key, which, at, _ in messages.fields(keys):
         if key in _HISTOGRAM_INTEGERS:
-            integers[_HISTOGRAM_INTEGERS[key]][which] = wire.varints(at)
+            integers[_HISTOGRAM_INTEGERS[key]][which] = messages.wire.varints(at)
         else:
-            floats[_HISTOGRAM_FLOATS[key]][which] = wire.doubles(at)
+            floats[_HISTOGRAM_FLOATS[key]][which] = messages.wire.doubles(at)
     ranks = np.ones(len(rows), np.int64)
     return _Block(HISTOGRAM, rows, ranks, buckets[:, None], integers=integers, floats=floats)
 
