@@ -13,7 +13,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-MASK = 0xA282EAD8
+_MASK = 0xA282EAD8
 _PART_BYTES = 1 << 20
 
 
@@ -23,7 +23,12 @@ def masked_crc32c(content: bytes | memoryview) -> int:
 
 
 def _masked(crc: int) -> int:
-    return (((crc >> 15) | (crc << 17)) + MASK) & 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
+
+
+def masked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the masked form of each CRC-32C."""
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(_MASK)
 
 
 class SliceChecksums:
@@ -96,7 +101,7 @@ def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
     crc = np.full(lengths.shape, crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]
-    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK)
+    return masked(crc)
 
 
 @cache

@@ -19,14 +19,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.records import crc
-from lineage_store.eventlog.records.crc import crcs_of_slices, length_checksum
+from lineage_store.eventlog.records.crc import crcs_of_slices, length_checksum, masked
 from lineage_store.eventlog.records.framing import HEADER, HEADER_BYTES, OVERHEAD_BYTES
 
 Indices = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-MASK = np.uint32(crc.MASK)
 LONGEST_IN_GROUP = 512
 """Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
 FEWEST_IN_GROUP = 16
@@ -92,7 +90,7 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
         stored[frame] = _side_by_side(every, payloads + payload_bytes, 4).copy().view("<u4").ravel()
         rows = _side_by_side(every, payloads, payload_bytes)
         varying = (rows != rows[0]).any(axis=0)
-        valid[frame] = _masked(_checksums_by_columns(rows, varying)) == stored[frame]
+        valid[frame] = masked(_checksums_by_columns(rows, varying)) == stored[frame]
         groups.append(Group(frame, rows, varying))
     if single:  # all lengths together, because there may be as many lengths as frames
         frame = np.concatenate(single)
@@ -249,7 +247,7 @@ def _cycle_count(
 
 def _checksums(buffer: bytes, starts: Indices, lengths: Indices) -> NDArray[np.uint32]:
     slices = list(zip(starts.tolist(), (starts + lengths).tolist(), strict=True))
-    return _masked(np.array(crcs_of_slices(buffer, slices), np.uint32))
+    return masked(np.array(crcs_of_slices(buffer, slices), np.uint32))
 
 
 def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np.uint32]:
@@ -260,10 +258,6 @@ def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np
         changes = _changes(rows.shape[1] - 1 - column)
         crc ^= (changes ^ changes[first[column]])[rows[:, column]]
     return crc
-
-
-def _masked(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + MASK
 
 
 @cache
