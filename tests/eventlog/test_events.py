@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.frames import read_frames
 from helpers.log_writer import FIRST_WALL_TIME, Log, scalar, tensor
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.events import decode, decode_lineage, decode_summary
 from lineage_store.eventlog.mindspore.filenames import parse
 from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import read_frames
 from lineage_store.eventlog.values import (
     EventDecodeError,
     HistogramStatistics,

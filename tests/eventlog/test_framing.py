@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.frames import read_frames
 from helpers.log_writer import Log
 from lineage_store.eventlog.records.crc import length_checksum, length_checksums, masked_crc32c
 from lineage_store.eventlog.records.framing import (
@@ -22,7 +23,6 @@ from lineage_store.eventlog.records.framing import (
     SuspectReason,
     encode_frame,
     encode_header,
-    read_frames,
 )
 
 PAYLOADS = [b"first", b"", b"\x00" * 40, bytes(range(256))]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.frames import read_frames
 from helpers.log_writer import Log
 from lineage_store.eventlog.mindspore.events import decode_lineage
 from lineage_store.eventlog.mindspore.lineage_content import shortest_decimal, user_info
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
-from lineage_store.eventlog.records.framing import read_frames
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent
 from lineage_store.ingest.decode.named_values import MetricTextError, parse_metric
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+from helpers.frames import read_frames
 from helpers.log_writer import GrowingFile, Log
-from lineage_store.eventlog.records.framing import NeedData, Suspect, read_frames
+from lineage_store.eventlog.records.framing import NeedData, Suspect
 
 
 def test_same_calls_give_the_same_bytes() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.frames import read_frames
 from helpers.generated_events import (
     CHANCES,
     SUMMARY_FILES,
@@ -31,7 +32,7 @@ from helpers.log_writer import Log, histogram, image, scalar, tensor
 from lineage_store.eventlog.columns import Decoded
 from lineage_store.eventlog.mindspore import vectorised
 from lineage_store.eventlog.mindspore.events import decode_summary
-from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame, read_frames
+from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
 from lineage_store.eventlog.values import PayloadValue, ScalarValue
 
 Description = tuple[Any, ...]

@@ -16,9 +16,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from helpers.base_dirs import GOLDEN
+from helpers.frames import read_frames
 from helpers.log_writer import histogram, image, scalar, tensor
 from lineage_store.eventlog.mindspore.wire import summary_pb2
-from lineage_store.eventlog.records.framing import encode_frame, read_frames
+from lineage_store.eventlog.records.framing import encode_frame
 
 Value = summary_pb2.Summary.Value
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
+from helpers.frames import read_frames
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.eventlog.mindspore.messages import parse
 from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import NeedData, read_frames
+from lineage_store.eventlog.records.framing import NeedData
 
 
 @dataclass(frozen=True, slots=True)

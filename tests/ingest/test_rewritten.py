@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from helpers.frames import read_frames
 from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import events
-from lineage_store.eventlog.records import framing
 from lineage_store.eventlog.values import ScalarValue
 from lineage_store.ingest import refresh
 
@@ -69,7 +69,7 @@ def test_a_rewritten_file_is_read_anew(new: Log, way: str, sqlite_engine: Engine
 
 
 def _written(log: Log) -> list[tuple[int, float]]:
-    frames, _ = framing.read_frames(log.content)
+    frames, _ = read_frames(log.content)
     values = [value for frame in frames for value in events.decode_summary(frame.payload)]
     return [(value.step, value.value) for value in values if isinstance(value, ScalarValue)]
 

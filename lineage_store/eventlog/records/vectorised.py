@@ -1,10 +1,10 @@
 """Find many frames and check their checksums: the vectorised counterpart of framing.
 
 In: a buffer and its segments, each part of another file. Out: the complete and valid frames at the beginning of each
-segment; short ones of equal length also in groups. Promises: these are exactly the frames that `framing.read_frames`
-returns for the segment. How: headers are read one by one until their lengths repeat in a cycle, then many cycles at
-once. Checksums use that a CRC is linear: payloads of one length differ from the first of them in few columns, and each
-differing byte changes the CRC in a known way.
+segment; short ones of equal length also in groups. Promises: these are exactly the frames that `framing.FrameReader`
+finds one after the other in the segment. How: headers are read one by one until their lengths repeat in a cycle, then
+many cycles at once. Checksums use that a CRC is linear: payloads of one length differ from the first of them in few
+columns, and each differing byte changes the CRC in a known way.
 """
 
 from __future__ import annotations
