@@ -25,7 +25,7 @@ from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.batches import Batches, reader_of
 from lineage_store.ingest.report import Progress
-from lineage_store.ingest.scan.survey import ALL_KINDS, Survey, next_generation, survey
+from lineage_store.ingest.scan.survey import ALL_KINDS, Scope, Survey, next_generation, survey
 from lineage_store.states import FileEvent
 from lineage_store.store.admin import planner_statistics as statistics
 from lineage_store.store.database.engine import database_time, reading
@@ -62,8 +62,9 @@ def run_pass(
     Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
     """
     counts, todo, searched = Counts(), Survey(), only is None and kinds == ALL_KINDS
-    place = ingester.engine, ingester.base_dir, ingester.lease.base_dir_id, ingester.settings
-    for part, todo in enumerate(survey(*place, only=only, kinds=kinds)):
+    lease, settings = ingester.lease, ingester.settings
+    scope = Scope(ingester.engine, ingester.base_dir, lease.base_dir_id, settings, kinds)
+    for part, todo in enumerate(survey(scope, only)):
         if part and todo and ingester.should_stop():
             searched = False  # the rest waits for the next pass
             break

@@ -33,7 +33,7 @@ from lineage_store.ingest.read.worker import ReaderStuckError
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.ingest.scan.depth import holds_log_files
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
-from lineage_store.ingest.scan.survey import Survey, find, survey, survey_changes
+from lineage_store.ingest.scan.survey import Scope, Survey, find, survey, survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import database_time, is_read_only, reading, require_writable
@@ -129,7 +129,7 @@ def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: C
     base_dir_id = base_dirs.register(engine, base_dir)
     with reading(engine) as connection:
         leases.last(connection, base_dir_id)
-    if any(survey(engine, base_dir, base_dir_id, settings, only=jobs, kinds=LINEAGE)):
+    if any(survey(Scope(engine, base_dir, base_dir_id, settings, LINEAGE), jobs)):
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
             pipeline.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
 
@@ -140,23 +140,23 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
     with reading(engine) as connection:
         last = leases.last(connection, base_dir_id)
     cache = _cache_of(engine, base_dir, settings, last)
-    todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
+    scope = Scope(engine, base_dir, base_dir_id, settings, LINEAGE)
+    todo = _survey_lineage(scope, cache)
     if todo:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
             # Another ingester led since the survey, or may have: with several shards, the epoch does not show it.
             if lease.epoch != max((epoch for _, epoch in last), default=0) + 1 or lease.shards.count > 1:
                 cache = _new_cache(base_dir, settings)
-                todo = _survey_lineage(engine, base_dir, base_dir_id, settings, cache)
+                todo = _survey_lineage(scope, cache)
             pipeline.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
         last = [(lease.holder, lease.epoch) for _ in lease.shards.numbers]
     _CACHES[engine.url, base_dir, settings] = last, cache
 
 
-def _survey_lineage(
-    engine: Engine, base_dir: Path, base_dir_id: int, settings: Settings, cache: DirectoryCache
-) -> Survey:
-    signs = cache.signs(base_dir, relist_after_s=settings.finished_interval_s, thorough=True)
-    return survey_changes(engine, base_dir, base_dir_id, settings, cache, signs, kinds=LINEAGE)
+def _survey_lineage(scope: Scope, cache: DirectoryCache) -> Survey:
+    relist_after_s = scope.settings.finished_interval_s
+    signs = cache.signs(scope.base_dir, relist_after_s=relist_after_s, thorough=True)
+    return survey_changes(scope, cache, signs)
 
 
 def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: _Leads) -> DirectoryCache:

@@ -21,7 +21,7 @@ from lineage_store.ingest import base_dirs, pipeline
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.directory_cache import RESTING_PER_SEARCH, DirectoryCache, Signs
-from lineage_store.ingest.scan.survey import Survey, survey_changes
+from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import writing
 from lineage_store.store.schema.tables import tombstone, train_job
@@ -44,8 +44,8 @@ class Search:
 
     def survey(self, signs: Signs | None = None) -> Survey:
         this, signs = self._this, self.signs() if signs is None else signs
-        args = this.engine, this.base_dir, this.lease.base_dir_id, this.settings, self.cache, signs
-        return survey_changes(*args, distrust=self.cache.distrust)
+        place = this.engine, this.base_dir, this.lease.base_dir_id, this.settings
+        return survey_changes(Scope(*place, distrust=self.cache.distrust), self.cache, signs)
 
     def search(self, signs: Signs | None = None) -> int:
         """Search and ingest; the number of events that were read."""

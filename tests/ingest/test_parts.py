@@ -111,7 +111,7 @@ def test_of_what_is_known_one_page_is_held(sqlite_engine: Engine, base_dir: Path
         shutil.rmtree(base_dir / job, ignore_errors=True)
     base_dir.mkdir()
     (base_dir / "events.out.events.summary.9.0.host_MS").write_bytes(b"")
-    parts = survey.survey(sqlite_engine, base_dir, base_dir_id, Settings(recursive=True))
+    parts = survey.survey(survey.Scope(sqlite_engine, base_dir, base_dir_id, Settings(recursive=True)))
     asked = list[str]()
     event.listen(sqlite_engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
     first = next(parts)

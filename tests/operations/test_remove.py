@@ -16,7 +16,7 @@ from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSum
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.ingest.scan.survey import survey
+from lineage_store.ingest.scan.survey import Scope, survey
 from lineage_store.operations import forget, remove
 from lineage_store.query.jobs import train_jobs
 from lineage_store.store import leases
@@ -95,7 +95,7 @@ def test_ingest_does_not_bring_it_back(engine: Engine, two: Path) -> None:
     report = ingest(engine, two)
     assert (report.jobs, report.counts.events) == (1, 0)
     assert seen_in_views(engine) == {"./stay"}
-    assert not any(survey(engine, two, register(engine, two), Settings()))
+    assert not any(survey(Scope(engine, two, register(engine, two), Settings())))
 
 
 def test_a_newer_log_file_brings_it_back_whole(engine: Engine, two: Path) -> None:

@@ -21,7 +21,7 @@ from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
-from lineage_store.ingest.scan.survey import Survey, survey_changes
+from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.json_values import iso
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading
@@ -92,17 +92,16 @@ class Passes:
             self._recorded(this, lambda: self._pass(this, signs, searched=False))
 
     def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
-        todo = survey_changes(
+        scope = Scope(
             this.engine,
             this.base_dir,
             this.lease.base_dir_id,
             this.settings,
-            self._cache,
-            signs,
+            shards=this.lease.shards,
             distrust=self._cache.distrust,
             on_directory=self._on_directory,
-            shards=this.lease.shards,
         )
+        todo = survey_changes(scope, self._cache, signs)
         self._survey_ended = time.monotonic()
         if searched and self._is_first:
             _log_lack(this.base_dir, self._searched_before, todo)

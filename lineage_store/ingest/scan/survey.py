@@ -39,6 +39,23 @@ ALL_KINDS = frozenset({"summary", "lineage"})
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """The base dir whose files are compared with the store, and which of them."""
+
+    engine: Engine
+    base_dir: Path
+    base_dir_id: int
+    settings: Settings
+    kinds: Collection[str] = ALL_KINDS
+    shards: Shards = ALL
+    """Jobs of other shards are neither found nor missing."""
+    distrust: bool = False
+    """Whether to look at every file that is still written, whatever its stamp says (network filesystems)."""
+    on_directory: Callable[[], object] = lambda: None
+    """Called before each directory that is listed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """What is to be done in a base dir, or in a part of one."""
 
@@ -83,78 +100,52 @@ def find(
     )
 
 
-def survey(
-    engine: Engine,
-    base_dir: Path,
-    base_dir_id: int,
-    settings: Settings,
-    *,
-    only: Collection[str] | None = None,
-    kinds: Collection[str] = ALL_KINDS,
-) -> Iterator[Survey]:
+def survey(scope: Scope, only: Collection[str] | None = None) -> Iterator[Survey]:
     """Compare the base dir, or the jobs `only`, with the store, part by part.
 
     Raises OSError when the base dir cannot be listed.
     """
     if only is not None:
-        found = find(base_dir, settings, only)
-        with reading(engine) as connection:
-            known = registry.known_files(connection, base_dir_id, only)
-        changes = list(_compare(found, known, kinds))
-        yield _survey(found, _counts(found, kinds), _without_removed(engine, base_dir_id, changes))
+        found = find(scope.base_dir, scope.settings, only)
+        with reading(scope.engine) as connection:
+            known = registry.known_files(connection, scope.base_dir_id, only)
+        changes = list(_compare(scope, found, known))
+        yield _survey(found, _counts(found, scope.kinds), _without_removed(scope, changes))
         return
-    for found, compared in _compared_parts(engine, base_dir, base_dir_id, settings, kinds):
-        counts = _counts(found, kinds)
+    for found, compared in _compared_parts(scope):
+        counts = _counts(found, scope.kinds)
         calls_for_more = (change for change in compared if change.change is not Change.UNCHANGED)
         while some := list(islice(calls_for_more, FILES_AT_ONCE)):
-            yield _survey(found, counts, _without_removed(engine, base_dir_id, some))
+            yield _survey(found, counts, _without_removed(scope, some))
             counts = Counts()
         yield _survey(found, counts, ())
 
 
-def survey_changes(
-    engine: Engine,
-    base_dir: Path,
-    base_dir_id: int,
-    settings: Settings,
-    cache: DirectoryCache,
-    signs: Signs,
-    *,
-    kinds: Collection[str] = ALL_KINDS,
-    distrust: bool = False,
-    on_directory: Callable[[], object] = lambda: None,
-    shards: Shards = ALL,
-) -> Survey:
+def survey_changes(scope: Scope, cache: DirectoryCache, signs: Signs) -> Survey:
     """Compare what may have changed (`signs`) with the store, and take the outcome into the cache.
 
-    While the cache is new, compares everything. Jobs of other shards are neither found nor missing. Raises OSError when
-    the base dir cannot be listed.
-
-    Args:
-        distrust: look at every file that is still written, whatever its stamp says (network filesystems).
-        on_directory: called before each directory that is listed.
+    While the cache is new, compares everything. Raises OSError when the base dir cannot be listed.
     """
     if not (signs.directories or signs.files):
         return Survey()
     if not cache.is_new:
-        found = find(base_dir, settings, signs.directories, cache, on_directory, shards)
+        place, shards = (scope.base_dir, scope.settings), scope.shards
+        found = find(*place, signs.directories, cache, scope.on_directory, shards)
         listed = {*signs.directories, *found.directories, *cache.gone(found)}
         files = {(file.train_id, file.name) for file in signs.files}
         jobs = listed | {train_id for train_id, _ in files}
-        with reading(engine) as connection:
-            known = registry.known_files(connection, base_dir_id, jobs, shards)
+        with reading(scope.engine) as connection:
+            known = registry.known_files(connection, scope.base_dir_id, jobs, shards)
         known = [file for file in known if file.train_id in listed or BY_PATH(file) in files]
         found.files = sorted([*found.files, *signs.files], key=BY_PATH)
-        changes = list(_compare(found, known, kinds, distrust=distrust))
-        changes = _without_removed(engine, base_dir_id, changes)
+        changes = _without_removed(scope, list(_compare(scope, found, known)))
         cache.take_in(listed, found, changes)
-        return _survey(found, _counts(found, kinds), changes)
-    surveyed, place = Survey(), (engine, base_dir, base_dir_id, settings)
-    every = _compared_parts(*place, kinds, distrust=distrust, on_directory=on_directory, shards=shards)
-    for found, compared in every:
-        changes = _without_removed(engine, base_dir_id, list(compared))
+        return _survey(found, _counts(found, scope.kinds), changes)
+    surveyed = Survey()
+    for found, compared in _compared_parts(scope):
+        changes = _without_removed(scope, list(compared))
         cache.take_in(found.directories, found, changes)
-        surveyed = surveyed.plus(_survey(found, _counts(found, kinds), changes))
+        surveyed = surveyed.plus(_survey(found, _counts(found, scope.kinds), changes))
     cache.is_new = False
     return surveyed
 
@@ -173,41 +164,36 @@ def known_files(
         yield from files
 
 
-def _compared_parts(
-    engine: Engine,
-    base_dir: Path,
-    base_dir_id: int,
-    settings: Settings,
-    kinds: Collection[str],
-    *,
-    distrust: bool = False,
-    on_directory: Callable[[], object] = lambda: None,
-    shards: Shards = ALL,
-) -> Iterator[tuple[Found, Iterator[PathChange]]]:
+def _compared_parts(scope: Scope) -> Iterator[tuple[Found, Iterator[PathChange]]]:
     """Each part of the base dir, and how the files found or known there compare."""
-    links, deep, after = settings.follow_symlinks, settings.recursive, ""
-    parts = search(base_dir, recursive=deep, follow_symlinks=links, on_directory=on_directory, shards=shards)
+    after, shards = "", scope.shards
+    parts = search(
+        scope.base_dir,
+        recursive=scope.settings.recursive,
+        follow_symlinks=scope.settings.follow_symlinks,
+        on_directory=scope.on_directory,
+        shards=shards,
+    )
     for found in parts:
-        known = known_files(engine, base_dir_id, after, found.upto, shards)
-        yield found, _compare(found, known, kinds, distrust=distrust)
+        known = known_files(scope.engine, scope.base_dir_id, after, found.upto, shards)
+        yield found, _compare(scope, found, known)
         after = found.upto or ""
 
 
-def _compare(
-    found: Found, known: Iterable[KnownFile], kinds: Collection[str], *, distrust: bool = False
-) -> Iterator[PathChange]:
+def _compare(scope: Scope, found: Found, known: Iterable[KnownFile]) -> Iterator[PathChange]:
+    kinds = scope.kinds
     files = (file for file in found.files if file.parsed.kind in kinds)
     compared = (file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name))
-    return diff(files, compared, distrust=distrust)
+    return diff(files, compared, distrust=scope.distrust)
 
 
-def _without_removed(engine: Engine, base_dir_id: int, changes: list[PathChange]) -> list[PathChange]:
+def _without_removed(scope: Scope, changes: list[PathChange]) -> list[PathChange]:
     """Return the changes, but with files that the tombstones of removed jobs cover as unchanged."""
     new = [file for file, _ in _new_files(changes)]
     if not new:
         return changes
-    with reading(engine) as connection:
-        wanted = set(tombstones.without_removed(connection, base_dir_id, new))
+    with reading(scope.engine) as connection:
+        wanted = set(tombstones.without_removed(connection, scope.base_dir_id, new))
     if len(wanted) == len(new):
         return changes
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
