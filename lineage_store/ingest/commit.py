@@ -16,6 +16,7 @@ from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest import folding
 from lineage_store.ingest.gc_pause import uncollected
+from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store import leases
@@ -36,8 +37,7 @@ def write_batch(
     settings: Settings,
 ) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
-    with writing(engine, synced=False) as connection, uncollected():
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
         bookmarks.move_bookmarks(connection, advances)
         advances, with_lineage = folding.write_events(connection, advances, settings)
         touched, tags, full = write_samples(connection, samples, settings.most_tags)
@@ -58,15 +58,13 @@ def write_batch(
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
     """Insert new files, or new generations of rewritten ones; return them as the store knows them."""
-    with writing(engine) as connection, uncollected():
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now), uncollected():
         return _register(connection, lease, files, now)
 
 
 def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
     """Insert a new generation of a rewritten file, beside the one that readers still see."""
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         generations.abandon(connection, file)
         return _register(connection, lease, [new], now)[0]
 
@@ -75,8 +73,7 @@ def mark_missing(
     engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], live_within_s: float
 ) -> None:
     """Mark files as missing from the disk, each with a finding; their rows stay."""
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         file_states.mark_missing(connection, files)
         states = {file: [problem] for file, problem in files.items()}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
@@ -90,8 +87,7 @@ def mark_unreadable(
     event: FileEvent = FileEvent.FAILED,
 ) -> None:
     """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         reasons = {file: problem.what for file, problem in failures}
         file_states.mark_unreadable(connection, reasons, event)
         states = {file: [problem] for file, problem in failures}
@@ -104,8 +100,7 @@ def mark_failed_read(engine: Engine, lease: Lease, file: KnownFile, reason: str)
     failed_reads = file.failed_reads + 1
     event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
     problem = poisonous_file(_path(file), reason, failed_reads)
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         file_states.mark_failed_read(connection, file, failed_reads, reason, event)
         problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
         revisions.stamp(connection, lease.base_dir_id, [file.job_id])
@@ -129,19 +124,16 @@ def finish_discovery(
         quiet = not more and problems.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
     if quiet:
         return
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         problems.set_path_problems(connection, lease.base_dir_id, mine, now, lease.shards)
     while more and not should_stop():
-        with writing(engine) as connection:
-            leases.confirm(connection, lease)
+        with writing_under(engine, lease) as (connection, _):
             more = generations.remove_replaced(connection, lease.base_dir_id, lease.shards, rows_at_a_time)
 
 
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
     """Renew the lease; with `searched`, also note that the base dir was searched in full now."""
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         if searched:
             registry.note_discovery(connection, lease.base_dir_id, lease.shards, now)
 
@@ -161,8 +153,7 @@ def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> No
     with reading(engine) as connection:
         if not jobs.quiet_jobs(connection, *mine, database_time(connection), live_within_s):
             return
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lease)
+    with writing_under(engine, lease) as (connection, now):
         quiet = jobs.quiet_jobs(connection, *mine, now, live_within_s)
         _refresh_jobs(connection, lease, quiet, now, live_within_s)
 

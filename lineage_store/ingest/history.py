@@ -13,9 +13,9 @@ from sqlalchemy import Engine
 
 from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.ingest.counts import Counts
-from lineage_store.store import leases
+from lineage_store.ingest.lease import writing_under
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import cycles
 
@@ -31,13 +31,12 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callabl
     outcome: list[Counts] = []
     yield outcome.append
     for counts in outcome:
-        with writing(engine) as connection:
-            leases.confirm(connection, lease)
+        with writing_under(engine, lease) as (connection, now):
             left = registry.unfinished(connection, lease.base_dir_id)
             row = {
                 "base_dir_id": lease.base_dir_id,
                 "started_at": started,
-                "finished_at": database_time(connection),
+                "finished_at": now,
                 "holder": lease.holder,
                 "files_found": counts.files_found,
                 "files_read": counts.files_read,

@@ -1,4 +1,4 @@
-"""The lease of a base dir with all its shards, held during a `with` block.
+"""The lease of a base dir with all its shards, held during a `with` block, and write transactions under a lease.
 
 In: an engine and a base dir. Out: a lease for the block. Promises: the lease is released also when the block fails, or
 expires when the database is not available; waiting for another leader's lease ends when that should have expired. Does
@@ -11,9 +11,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
@@ -68,6 +69,15 @@ def hold_lease(
         yield lease
     finally:
         release_lease(engine, lease)
+
+
+@contextmanager
+def writing_under(
+    engine: Engine, lease: Lease, *, synced: bool = True
+) -> Iterator[tuple[Connection, datetime]]:
+    """Begin a write transaction, with the database's time in it. Raises LeaseLostError when the lease is lost."""
+    with writing(engine, synced=synced) as connection:
+        yield connection, leases.confirm(connection, lease)
 
 
 def divide(engine: Engine, base_dir_id: int, count: int, lasts_s: float) -> None:

@@ -12,10 +12,10 @@ from time import monotonic
 
 from sqlalchemy import Engine
 
+from lineage_store.ingest.lease import writing_under
 from lineage_store.store import leases
 from lineage_store.store.admin import partitioning
 from lineage_store.store.catalog.policies import Expired
-from lineage_store.store.database.engine import writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import forgetting, removal
 
@@ -33,8 +33,7 @@ def take_out_of_sight(engine: Engine, lead: Lease, leaving: Lease, named: Sequen
     Raises LeaseLostError.
     """
     mine = [job for job in named if lead.shards.hold(job.train_id)]
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lead)
+    with writing_under(engine, lead) as (connection, now):
         leases.confirm(connection, leaving)
         return removal.begin_unchanged(connection, lead.base_dir_id, leaving.base_dir_id, mine, now)
 
@@ -57,8 +56,7 @@ def remove_rows(
         if should_stop():
             return
         began = monotonic()
-        with writing(engine) as connection:
-            leases.confirm(connection, leaving)
+        with writing_under(engine, leaving) as (connection, _):
             more = forgetting.remove_part(connection, leaving.base_dir_id, rows_at_a_time)
         rest(monotonic() - began)
     partitioning.drop_vacated(engine)

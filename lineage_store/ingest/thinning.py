@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, Engine
 
-from lineage_store.store import leases
+from lineage_store.ingest.lease import writing_under
 from lineage_store.store.catalog.policies import Policies
 from lineage_store.store.catalog.thinnable import SeriesKey, Thinnable, thinnable
-from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.store.writes import thinning
@@ -47,8 +47,7 @@ def thin(engine: Engine, lead: Lease, key: SeriesKey, policies: Policies) -> int
             return 0
         samples = thinning.read_samples(connection, key)
     found = thinning.thinned(*samples, policies.buckets, named.superseded_from)
-    with writing(engine) as connection:
-        leases.confirm(connection, lead)
+    with writing_under(engine, lead) as (connection, _):
         if _named(connection, lead, key, policies) != named:
             return 0
         return thinning.thin(connection, lead.base_dir_id, named, found)
