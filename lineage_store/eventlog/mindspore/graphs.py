@@ -185,15 +185,5 @@ _SINGLE: dict[str, Callable[[Any], Any]] = {
     "dict_val": _named_values,
     "type_val": _type,
 }
-_REPEATED: dict[str, Callable[[Any], Any]] = {
-    "bool_vals": bool,
-    "int_vals": int,
-    "uint_vals": int,
-    "float_vals": float,
-    "double_vals": float,
-    "str_vals": text,
-    "tensor_vals": _tensor_type,
-    "graphs": from_message,
-    "values": _value,
-}
+_REPEATED = {f"{name}s": convert for name, convert in _SINGLE.items()} | {"values": _value}
 _EMPTY: dict[int, type] = {anf_ir_pb2.DT_TUPLE: list, anf_ir_pb2.DT_LIST: list, anf_ir_pb2.DT_DICT: dict}
