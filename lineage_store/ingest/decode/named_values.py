@@ -34,16 +34,16 @@ def parse_metric(metric: str | None) -> dict[str, Any]:
     try:
         metrics = json.loads(metric)
     except (ValueError, RecursionError) as error:
-        raise MetricTextError(
-            f"The metric text {metric[:80]!r} of an evaluation is no JSON: {error}."
-        ) from error
+        raise _refusal(metric, f"is no JSON: {error}") from error
     if not isinstance(metrics, dict):
-        raise MetricTextError(
-            f"The metric text {metric[:80]!r} of an evaluation is JSON, but no object of name: value."
-        )
+        raise _refusal(metric, "is JSON, but no object of name: value")
     if _is_deeper(metrics, DEEPEST_METRIC):
-        raise MetricTextError(f"The metric text {metric[:80]!r} of an evaluation is nested too deep.")
+        raise _refusal(metric, "is nested too deep")
     return metrics
+
+
+def _refusal(metric: str, why: str) -> MetricTextError:
+    return MetricTextError(f"The metric text {metric[:80]!r} of an evaluation {why}.")
 
 
 def _is_deeper(value: object, levels: int) -> bool:
