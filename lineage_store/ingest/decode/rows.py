@@ -71,11 +71,8 @@ def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
         if chunk.stop is not None and collected.index >= collected.stop:
             return NeedData(chunk.position + collected.index, collected.format.header_bytes)
         found = reader.next(collected.index)
-        if (
-            isinstance(found, NeedData)
-            and chunk.is_last
-            and isinstance(reader.find(collected.index + 1), Frame)
-        ):
+        is_cut = isinstance(found, NeedData) and chunk.is_last
+        if is_cut and isinstance(reader.find(collected.index + 1), Frame):
             found = Suspect(found.position, SuspectReason.CUT_SHORT)  # the rest will not be written
         if isinstance(found, Frame):
             if collected.lineage_rows >= settings.batch_rows:
@@ -165,12 +162,8 @@ def _take_many(
     for each, count, index in zip(several, counts, (frames.read_to - begins).tolist(), strict=True):
         each.event_count += count
         each.index = index
-    left = decoded.left
-    places = zip(frames.payload_start[left].tolist(), frames.payload_end[left].tolist(), strict=True)
-    about = zip(
-        positions[left].tolist(), frames.length[left].tolist(), frames.checksum[left].tolist(), strict=True
-    )
-    for number, (start, end), (position, length, checksum) in zip(
-        frames.segment[left].tolist(), places, about, strict=True
-    ):
+    payloads, places = (frames.payload_start, frames.payload_end), (positions, frames.length)
+    columns = frames.segment, *payloads, *places, frames.checksum
+    left = zip(*(column[decoded.left].tolist() for column in columns), strict=True)
+    for number, start, end, position, length, checksum in left:
         several[number].take(Frame(position, length, buffer[start:end], checksum), settings)

@@ -137,13 +137,12 @@ class _Reading:
 
     def read(self, files: Iterable[_Portion]) -> None:
         """Read from the iterator as many files as are decoded together, and leave the rest in it."""
-        for file, length in self._read(files):
-            wanted = length
-            while wanted:  # the next frame is longer than what was read
-                longer = self._read([(file, wanted)], in_full=True)
-                wanted = longer[0][1] if longer else 0
+        for portion in self._read(files):
+            longer = [portion]
+            while longer:  # the next frame is longer than what was read
+                longer = self._read(longer, in_full=True)
 
-    def _read(self, files: Iterable[_Portion], *, in_full: bool = False) -> list[tuple[KnownFile, int]]:
+    def _read(self, files: Iterable[_Portion], *, in_full: bool = False) -> list[_Portion]:
         began = time.monotonic()
         chunks = list(self._chunks(files, in_full))
         longer = self._take(chunks)
@@ -178,7 +177,7 @@ class _Reading:
             if shares >= 1:
                 return
 
-    def _take(self, chunks: Sequence[Chunk]) -> list[tuple[KnownFile, int]]:
+    def _take(self, chunks: Sequence[Chunk]) -> list[_Portion]:
         """Decode chunks; return the files whose first frame is longer than the chunk, and how many bytes to read."""
         found = rows.from_chunks(chunks, self.settings)
         cut = [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)]
