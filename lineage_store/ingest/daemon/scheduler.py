@@ -65,8 +65,10 @@ def run(
 
     def follow(base_dir: Path, shard: int, settings: Settings) -> Follower:
         follower = Follower(engine, base_dir, settings, stop.is_set, shard)
-        _every(scheduler, follower.next_tick_s, follower.tick, lambda: follower.is_closed)
-        _every(scheduler, lambda: settings.lease_s / 3, follower.renew, lambda: follower.is_closed)
+        ticks = _Every(follower.next_tick_s, lambda: follower.is_closed)
+        renewals = _Every(lambda: settings.lease_s / 3, lambda: follower.is_closed)
+        scheduler.add_job(follower.tick, ticks, next_run_time=datetime.now(UTC))
+        scheduler.add_job(follower.renew, renewals, next_run_time=datetime.now(UTC))
         return follower
 
     crew = Crew(follow)
@@ -174,8 +176,8 @@ def _end(
 
 
 class _Every(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
-    """Fires `seconds()` after now. APScheduler's own interval trigger would make up for all the times that a clock set
-    forward has skipped."""
+    """Fires `seconds()` after the beginning of each call, until `is_over()`. APScheduler's own interval trigger would
+    make up for all the times that a clock set forward has skipped."""
 
     def __init__(self, seconds: Callable[[], float], is_over: Callable[[], bool] = lambda: False) -> None:
         self._seconds, self._is_over = seconds, is_over
@@ -191,16 +193,6 @@ def _scheduler() -> BackgroundScheduler:
         job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
         timezone="UTC",
     )
-
-
-def _every(
-    scheduler: BackgroundScheduler,
-    seconds: Callable[[], float],
-    call: Callable[[], None],
-    is_over: Callable[[], bool],
-) -> None:
-    """Call at once, and again `seconds()` after the beginning of each call, until `is_over()`."""
-    scheduler.add_job(call, _Every(seconds, is_over), next_run_time=datetime.now(UTC))
 
 
 def _wake(scheduler: BackgroundScheduler) -> None:
