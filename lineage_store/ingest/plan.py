@@ -18,18 +18,11 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.ingest.base_dirs import stored_path
 from lineage_store.ingest.scan import survey
 from lineage_store.ingest.scan.depth import ONE_JOB, is_one_job
-from lineage_store.ingest.scan.diff import Change, PathChange, diff
+from lineage_store.ingest.scan.diff import Change, diff
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading
 from lineage_store.store.records import relative_path
 from lineage_store.texts import from_stored
-
-_WORDS = {
-    Change.NEW: "new",
-    Change.LOOK: "changed or not read to the end",
-    Change.UNCHANGED: "unchanged",
-    Change.MISSING: "no longer on disk",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +66,10 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
     to_read = 0
     known = () if base_dir_id is None else survey.known_files(engine, base_dir_id)
     for change in diff(found.files, known):
-        paths[_WORDS[change.change]].append(_path(change))
+        path = relative_path(change.file.train_id, change.file.name)
+        paths[change.change.value].append(from_stored(path))
         if change.found is not None and change.change in (Change.NEW, Change.LOOK):
-            to_read += max(
-                0, change.found.sight.size_bytes - (change.known.byte_offset if change.known else 0)
-            )
+            read = change.known.byte_offset if change.known else 0
+            to_read += max(0, change.found.sight.size_bytes - read)
     deep, one_job = tuple(found.too_deep), is_one_job({file.train_id for file in found.files})
     return IngestPlan(str(base_dir), dict(paths), to_read, dict(found.ignored), deep, one_job)
-
-
-def _path(change: PathChange) -> str:
-    file = change.found or change.known
-    assert file is not None
-    return from_stored(relative_path(file.train_id, file.name))

@@ -32,12 +32,11 @@ from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.worker import ReaderStuckError
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.ingest.scan.depth import holds_log_files
-from lineage_store.ingest.scan.directory_cache import DirectoryCache
+from lineage_store.ingest.scan.directory_cache import DirectoryCache, new_cache
 from lineage_store.ingest.scan.survey import Scope, Survey, find, survey, survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import database_time, is_read_only, reading, require_writable
-from lineage_store.store.database.filesystem import filesystem_type, is_network
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +145,7 @@ def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
             # Another ingester led since the survey, or may have: with several shards, the epoch does not show it.
             if lease.epoch != max((epoch for _, epoch in last), default=0) + 1 or lease.shards.count > 1:
-                cache = _new_cache(base_dir, settings)
+                cache = new_cache(base_dir, settings)
                 todo = _survey_lineage(scope, cache)
             pipeline.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
         last = [(lease.holder, lease.epoch) for _ in lease.shards.numbers]
@@ -162,12 +161,7 @@ def _survey_lineage(scope: Scope, cache: DirectoryCache) -> Survey:
 def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: _Leads) -> DirectoryCache:
     """Take the cache of this process out of _CACHES, so that no two threads share it; a new one if it is outdated."""
     of, cache = _CACHES.pop((engine.url, base_dir, settings), (None, None))
-    return cache if cache is not None and last and of == last else _new_cache(base_dir, settings)
-
-
-def _new_cache(base_dir: Path, settings: Settings) -> DirectoryCache:
-    distrust = is_network(filesystem_type(base_dir))
-    return DirectoryCache(follow_symlinks=settings.follow_symlinks, distrust=distrust)
+    return cache if cache is not None and last and of == last else new_cache(base_dir, settings)
 
 
 def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:

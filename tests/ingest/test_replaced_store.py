@@ -21,8 +21,8 @@ from helpers.ingesting import column, ledger_is_closed, tick_until, visible_scal
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.ingest.daemon import passes
 from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.scan import directory_cache
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.admin.publish import publish
 from lineage_store.store.database import pool
@@ -108,7 +108,7 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_at_rest_is_brought
 ) -> None:
     """No error tells of it: connections that wait are seen to be broken, and are made anew."""
     monkeypatch.setattr(pool, "_RESTED_AFTER_S", 0.0)
-    monkeypatch.setattr(passes, "DirectoryCache", partial(DirectoryCache, settled_after_ns=-1))
+    monkeypatch.setattr(directory_cache, "DirectoryCache", partial(DirectoryCache, settled_after_ns=-1))
     engine = open_engine(postgres_url)
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "one", 100).chmod(0o400)
     with following(engine, base_dir) as until:

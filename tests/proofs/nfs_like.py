@@ -23,8 +23,8 @@ from helpers.engines import opened
 from helpers.ingesting import column
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
-from lineage_store.ingest.daemon import passes
 from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.scan import directory_cache
 from proofs import ledger
 from proofs.children import at_once, forked, own_mounts
 from proofs.faulty_mount import Share
@@ -118,7 +118,7 @@ def _control(run: Run) -> int:
 
 
 def _trust() -> None:
-    vars(passes)["is_network"] = lambda _: False
+    vars(directory_cache)["is_network"] = lambda _: False
 
 
 class _Growing(Share):

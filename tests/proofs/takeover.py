@@ -32,8 +32,9 @@ from helpers.waiting import wait_until
 from lineage_store import DatabaseUnavailableError, LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
-from lineage_store.ingest.daemon import follower, passes, scheduler
+from lineage_store.ingest.daemon import follower, scheduler
 from lineage_store.ingest.daemon.crew import Wanted
+from lineage_store.ingest.scan import directory_cache
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
 from lineage_store.store.database.conflicts import CONFLICT
 from proofs import ledger
@@ -297,7 +298,7 @@ def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
 
 def _trust_memory() -> None:
     vars(follower)["_MAY_BE_ANOTHER"] = ()
-    vars(passes)["DirectoryCache"] = partial(DirectoryCache, settled_after_ns=-1)
+    vars(directory_cache)["DirectoryCache"] = partial(DirectoryCache, settled_after_ns=-1)
     setattr(follower.Follower, "_is_older", lambda *_: False)  # noqa: B010 - as mypy wants it
 
 

@@ -240,12 +240,7 @@ class Follower:
         self._stands_by_for = ""
         self._keeping.forget()
         self._forget_batches()
-        self._passes = Passes(
-            self._base_dir,
-            self.pulse.beat,
-            follow_symlinks=self.settings.follow_symlinks,
-            searched_before=searched_before,
-        )
+        self._passes = Passes(self._base_dir, self.settings, self.pulse.beat, searched_before)
         self._heartbeat_due = time.monotonic() + self.settings.lease_s / 3
         return lease
 
@@ -259,15 +254,8 @@ class Follower:
         try:
             with writing(self._engine) as connection:
                 self.shards = leases.shard_count(connection, base_dir_id)
-                lease = leases.acquire(
-                    connection,
-                    base_dir_id,
-                    self._holder,
-                    self.settings.lease_s,
-                    "daemon",
-                    shard=self.shard,
-                    spread=may_spread,
-                )
+                who = self._holder, self.settings.lease_s, "daemon"
+                lease = leases.acquire(connection, base_dir_id, *who, shard=self.shard, spread=may_spread)
                 base_dirs.confirm(connection, base_dir_id, self._base_dir)
                 return lease
         finally:

@@ -15,17 +15,17 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from lineage_store.config import Settings
 from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.problems import unlistable_base_dir
-from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
+from lineage_store.ingest.scan.directory_cache import Signs, new_cache
 from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.json_values import iso
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import reading
-from lineage_store.store.database.filesystem import filesystem_type, is_network
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +41,8 @@ class Passes:
     def __init__(
         self,
         base_dir: Path,
+        settings: Settings,
         on_directory: Callable[[], None],
-        *,
-        follow_symlinks: bool,
         searched_before: datetime | None,
     ) -> None:
         """Begin without remembering anything.
@@ -53,8 +52,7 @@ class Passes:
             searched_before: when the base dir was last searched in full, by any ingester; logged by the first discovery
                 together with what the store lacks.
         """
-        distrust = is_network(filesystem_type(base_dir))
-        self._cache = DirectoryCache(follow_symlinks=follow_symlinks, distrust=distrust)
+        self._cache = new_cache(base_dir, settings)
         self._on_directory, self._searched_before, self._is_first = on_directory, searched_before, True
         self.discovery_due = self._cycle_row_due = self._survey_ended = 0.0
 

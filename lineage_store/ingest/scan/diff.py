@@ -25,13 +25,13 @@ _UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
 
 
 class Change(Enum):
-    """How a path compares."""
+    """How a path compares; the values are the words for it."""
 
     NEW = "new"
-    LOOK = "look"
+    LOOK = "changed or not read to the end"
     """Open the file: it changed, or is not read to its end, or its stamp cannot be trusted."""
     UNCHANGED = "unchanged"
-    MISSING = "missing"
+    MISSING = "no longer on disk"
 
 
 class PathChange(NamedTuple):
@@ -40,6 +40,13 @@ class PathChange(NamedTuple):
     change: Change
     found: FoundFile | None
     known: KnownFile | None
+
+    @property
+    def file(self) -> FoundFile | KnownFile:
+        """The file found or, if there is none, the file known."""
+        file = self.found or self.known
+        assert file is not None
+        return file
 
 
 def diff(

@@ -17,8 +17,10 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from lineage_store.beneath import OpenBaseDir, opened
+from lineage_store.config import Settings
 from lineage_store.ingest.scan.diff import Change, PathChange
 from lineage_store.ingest.scan.discovery import ROOT, Found, FoundFile, sight_of
+from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.records import FileSight
 from lineage_store.texts import from_stored
 
@@ -118,7 +120,7 @@ class DirectoryCache:
         """Remember the directories `listed`, and the changed files of others, as far as the store is up to date."""
         of_directory: dict[str, list[PathChange]] = defaultdict(list)
         for change in changes:
-            of_directory[_train_id(change)].append(change)
+            of_directory[change.file.train_id].append(change)
         incomplete = _incomplete(found)
         settled_ns = found.began_ns - self.settled_after_ns
         for train_id in listed:
@@ -185,6 +187,11 @@ class DirectoryCache:
         self._remember(train_id, seen.changed_ns, (compared.get(file.name, file) for file in seen.files))
 
 
+def new_cache(base_dir: Path, settings: Settings) -> DirectoryCache:
+    """Return a cache that does not remember anything yet."""
+    return DirectoryCache(settings.follow_symlinks, distrust=is_network(filesystem_type(base_dir)))
+
+
 def _as_remembered(change: PathChange) -> FoundFile | None:
     """The file, if it may grow or the store lacks something of it, else None."""
     file = change.found
@@ -208,12 +215,6 @@ def _incomplete(found: Found) -> set[str]:
 def _parent(path: str) -> str:
     above = path.rpartition("/")[0]
     return ROOT if above == "." else above
-
-
-def _train_id(change: PathChange) -> str:
-    file = change.found or change.known
-    assert file is not None
-    return file.train_id
 
 
 def _changed_ns(root: OpenBaseDir, name: str) -> int:
