@@ -62,13 +62,9 @@ class Backoff:
             self._since = now
         since = datetime.now(UTC) if before is None else before.since
         self.finding = _found(self.base_dir, error, since)
-        if before is None or _name(self.finding) != _name(before) or now >= self._logged + LOGGED_EVERY_S:
-            fields = {
-                "base_dir": self.base_dir,
-                "finding": _name(self.finding),
-                "reason": str(error),
-                "again_in_s": wait_s,
-            }
+        name = _name(self.finding)
+        if before is None or name != _name(before) or now >= self._logged + LOGGED_EVERY_S:
+            fields = {"base_dir": self.base_dir, "finding": name, "reason": str(error), "again_in_s": wait_s}
             log.error("pass failed", extra=fields, exc_info=None if expected else error)
             self._logged = now
 
