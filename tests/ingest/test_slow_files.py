@@ -20,7 +20,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.read.turns import Cost, Turns, shared_out
+from lineage_store.ingest.read.turns import Cost, Turns, share_out
 from lineage_store.store.records import KnownFile
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 5.0}
@@ -204,6 +204,8 @@ def test_no_file_is_lost_or_has_two_turns(seed: int) -> None:
 
 
 def test_what_reading_together_took_is_shared_out_by_bytes() -> None:
-    costs = shared_out([("./a", 30), ("./b", 10), ("./a", 0)], 4.0)
-    assert costs == {"./a": Cost(30, 3.0), "./b": Cost(10, 1.0)}
-    assert shared_out([("./a", 0)], 4.0) == {"./a": Cost(0, 0.0)}
+    costs: dict[str, Cost] = {}
+    share_out(costs, [("./c", 0)], 4.0)
+    share_out(costs, [("./a", 30), ("./b", 10), ("./a", 0)], 4.0)
+    share_out(costs, [("./b", 10)], 4.0)
+    assert costs == {"./a": Cost(30, 3.0), "./b": Cost(20, 5.0), "./c": Cost(0, 0.0)}

@@ -26,7 +26,7 @@ from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
-from lineage_store.ingest.read.turns import Cost, shared_out
+from lineage_store.ingest.read.turns import Cost, share_out
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
@@ -147,8 +147,7 @@ class _Reading:
         chunks = list(self._chunks(files, in_full))
         longer = self._take(chunks)
         sizes = [(chunk.file.train_id, len(chunk.content)) for chunk in chunks]
-        for train_id, cost in shared_out(sizes, time.monotonic() - began).items():
-            self.batch.costs[train_id] = self.batch.costs.get(train_id, Cost()).plus(*cost)
+        share_out(self.batch.costs, sizes, time.monotonic() - began)
         return longer
 
     def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:

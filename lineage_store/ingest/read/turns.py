@@ -150,14 +150,12 @@ def path_of(file: KnownFile | NewFile) -> Place:
     return file.train_id, file.name
 
 
-def shared_out(sizes: Sequence[tuple[str, int]], seconds: float) -> dict[str, Cost]:
-    """Divide the seconds that reading chunks together took among their jobs, in proportion to their bytes.
+def share_out(costs: dict[str, Cost], sizes: Sequence[tuple[str, int]], seconds: float) -> None:
+    """Add to the jobs' costs the seconds that reading chunks together took, in proportion to their bytes.
 
     Args:
         sizes: the train id and the number of bytes of each chunk.
     """
-    costs: dict[str, Cost] = {}
     whole = sum(size for _, size in sizes) or 1
     for train_id, size in sizes:
         costs[train_id] = costs.get(train_id, Cost()).plus(size, seconds * size / whole)
-    return costs
