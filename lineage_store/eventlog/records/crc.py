@@ -6,7 +6,7 @@ CRC-32C (Castagnoli polynomial), rotated and offset so that a checksum over data
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
 import google_crc32c
@@ -122,7 +122,7 @@ def crc32c(content: bytes | memoryview) -> int:
     return crc
 
 
-def crcs_of_slices(buffer: bytes, slices: Sequence[tuple[int, int]]) -> list[int]:
+def crcs_of_slices(buffer: bytes, slices: Iterable[tuple[int, int]]) -> list[int]:
     """Return the CRC-32C, not masked, of each slice (start, end). For short slices the library is called directly."""
     value, view = google_crc32c.value, memoryview(buffer)
     return [

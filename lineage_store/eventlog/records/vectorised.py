@@ -96,7 +96,8 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
         frame = np.concatenate(single)
         payloads, many_bytes = starts[frame] + HEADER_BYTES, lengths[frame] - OVERHEAD_BYTES
         stored[frame] = sliding_window_view(every, 4)[payloads + many_bytes].view("<u4").ravel()
-        valid[frame] = _checksums(buffer, payloads, many_bytes) == stored[frame]
+        slices = zip(payloads.tolist(), (payloads + many_bytes).tolist(), strict=True)
+        valid[frame] = masked(np.array(crcs_of_slices(buffer, slices), np.uint32)) == stored[frame]
     if not valid.all():
         kept = _before_first_invalid(valid, segment)
         starts, lengths, stored, segment = starts[kept], lengths[kept], stored[kept], segment[kept]
@@ -243,11 +244,6 @@ def _cycle_count(
             return count + int(equal.argmin())
         count += stride
     return count
-
-
-def _checksums(buffer: bytes, starts: Indices, lengths: Indices) -> NDArray[np.uint32]:
-    slices = list(zip(starts.tolist(), (starts + lengths).tolist(), strict=True))
-    return masked(np.array(crcs_of_slices(buffer, slices), np.uint32))
 
 
 def _checksums_by_columns(rows: Bytes, varying: NDArray[np.bool_]) -> NDArray[np.uint32]:
