@@ -117,8 +117,11 @@ def recognise(name: str) -> tuple[LogFormat, ParsedName] | None:
 
 def ignored_reason(name: str) -> str | None:
     """Return why a name does not count as a log file's; None if it does."""
-    if recognise(name):
-        return None
+    return None if recognise(name) else why_not_recognised(name)
+
+
+def why_not_recognised(name: str) -> str:
+    """Return why a name that no format recognises does not count as a log file's."""
     reasons = (log_format.ignored_reason(name) for log_format in FORMATS)
     return next(filter(None, reasons), None) or f"no log file: the name has no {naming()} in it"
 

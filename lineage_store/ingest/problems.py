@@ -11,13 +11,12 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from lineage_store import beneath
 from lineage_store.beneath import LinkError, OpenBaseDir
 from lineage_store.findings import Finding, finding
-from lineage_store.ingest.scan.discovery import Unreadable
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import from_stored, to_stored
 
@@ -51,11 +50,11 @@ def poisonous_file(path: str, reason: str, failed_reads: int) -> Finding:
     return finding("poisonous_file", path, case=case, reason=reason, times=failed_reads, left=left)
 
 
-def path_problems(base_dir: Path, paths: Iterable[Unreadable]) -> list[Finding]:
+def path_problems(base_dir: Path, paths: Mapping[str, OSError]) -> list[Finding]:
     """Return the findings about directories and entries that could not be looked at, with paths below the base dir."""
     return [
-        _unreadable("unreadable_path", relative_path(each.path), base_dir, from_stored(each.path), each.error)
-        for each in paths
+        _unreadable("unreadable_path", relative_path(path), base_dir, from_stored(path), error)
+        for path, error in paths.items()
     ]
 
 

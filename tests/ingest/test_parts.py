@@ -18,7 +18,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.scan import survey
-from lineage_store.ingest.scan.discovery import Found, Unreadable, scan, search
+from lineage_store.ingest.scan.discovery import Found, scan, search
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine
 
@@ -134,10 +134,7 @@ def test_what_lies_below_a_directory_that_cannot_be_listed_is_not_missing_in_lat
     def denied(*args: object, **more: object) -> Iterator[Found]:
         for part in search(*args, files_at_once=3, **more):  # type: ignore[arg-type]
             if any(file.train_id >= "./b" for file in part.files):
-                there = [each.path for each in part.unreadable]
-                part.unreadable += (
-                    [] if "./c" in there else [Unreadable("./c", PermissionError(13, "denied"))]
-                )
+                part.unreadable["./c"] = PermissionError(13, "denied")
             yield part
 
     monkeypatch.setattr(survey, "search", denied)

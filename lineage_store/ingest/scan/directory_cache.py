@@ -208,8 +208,7 @@ def _lacks_any(changes: Iterable[PathChange]) -> bool:
 
 def _incomplete(found: Found) -> set[str]:
     """The directories that could not be listed, or in which an entry could not be looked at."""
-    paths = (unreadable.path for unreadable in found.unreadable)
-    return {path if path in found.directories else _parent(path) for path in paths}
+    return {path if path in found.directories else _parent(path) for path in found.unreadable}
 
 
 def _parent(path: str) -> str:

@@ -48,21 +48,14 @@ class FoundFile(NamedTuple):
     sight: FileSight
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A directory or file that could not be looked at."""
-
-    path: str
-    error: OSError
-
-
 @dataclass(slots=True)
 class Found:
     """The outcome of a search, or of a part of one."""
 
     files: list[FoundFile] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
-    unreadable: list[Unreadable] = field(default_factory=list)
+    unreadable: dict[str, OSError] = field(default_factory=dict)
+    """By their paths, the directories and entries that could not be looked at."""
     directories: dict[str, int] = field(default_factory=dict)
     """The change time, in ns, of every directory that was listed, taken before listing; 0 where the listing failed."""
     below: dict[str, list[str]] = field(default_factory=dict)
@@ -77,9 +70,8 @@ class Found:
         """Whether a file may exist though it was not found, because its place could not be looked at."""
         if not self.unreadable:
             return False
-        unread = {path.path for path in self.unreadable}
-        steps = list(accumulate(f"{train_id.rstrip('/')}/{name}".split("/"), "{}/{}".format))
-        return not unread.isdisjoint(steps)
+        steps = accumulate(f"{train_id.rstrip('/')}/{name}".split("/"), "{}/{}".format)
+        return any(step in self.unreadable for step in steps)
 
 
 def path_of(base_dir: Path, train_id: str, name: str = "") -> str:
@@ -173,7 +165,7 @@ class _Walk:
                 raise
             if isinstance(error, FileNotFoundError | LinkError):
                 return []  # it is gone, or a link is in its place
-            self.found.unreadable.append(Unreadable(train_id, error))
+            self.found.unreadable[train_id] = error
             changed_ns, below = 0, []
         self.found.files[before:] = sorted(self.found.files[before:], key=attrgetter("name"))
         self.found.directories[train_id] = changed_ns
@@ -200,7 +192,7 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.found.unreadable.append(Unreadable(to_stored(path), error))
+            self.found.unreadable[to_stored(path)] = error
 
     def _child(self, child: str, below: list[str]) -> None:
         if len(child.encode()) > LONGEST_TRAIN_ID_BYTES:
@@ -211,8 +203,7 @@ class _Walk:
     def _file(self, train_id: str, name: str, look: Callable[[], os.stat_result]) -> None:
         recognised = formats.recognise(name)
         if recognised is None:
-            if reason := formats.ignored_reason(name):
-                self.found.ignored[reason] += 1
+            self.found.ignored[formats.why_not_recognised(name)] += 1
             return
         status = look()
         if not stat.S_ISREG(status.st_mode):

@@ -8,7 +8,7 @@ done with the files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,6 @@ from lineage_store.ingest.scan.discovery import (
     ROOT,
     Found,
     FoundFile,
-    Unreadable,
     scan,
     search,
 )
@@ -59,8 +58,8 @@ class Scope:
 class Survey:
     """What is to be done in a base dir, or in a part of one."""
 
-    unreadable: Sequence[Unreadable] = ()
-    """What could not be looked at, in all parts so far."""
+    unreadable: Mapping[str, OSError] = field(default_factory=dict)
+    """The paths that could not be looked at, in all parts so far."""
     counts: Counts = field(default_factory=Counts)
     """How much was found; the numbers of what was read are 0."""
     new: Sequence[tuple[NewFile, int]] = ()
