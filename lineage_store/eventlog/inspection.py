@@ -71,7 +71,8 @@ def inspect(
             position = behind
         if len(content) < wanted:  # the end of the file
             if end > position:
-                yield _pending_part(found, end - position)
+                what = f"the first {end - position} bytes of a frame of at least {found.length}"
+                yield Part(found.position, end - position, PartState.PENDING, what)
             return
         wanted = max(CHUNK_BYTES, found.wanted(end - position))
 
@@ -108,11 +109,6 @@ def _described(values: Sequence[Value]) -> Iterator[str]:
                 yield " ".join(filter(None, (value.plugin, value.tag, value.dtype, f"[{shape}]")))
             case LineageEvent():
                 yield f"lineage {value.kind}"
-
-
-def _pending_part(need: NeedData, rest: int) -> Part:
-    content = f"the first {rest} bytes of a frame of at least {need.length}"
-    return Part(need.position, rest, PartState.PENDING, content)
 
 
 def _within(suspect: Suspect, base: int) -> tuple[int, int | None]:

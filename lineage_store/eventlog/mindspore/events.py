@@ -116,19 +116,8 @@ def _summary_values(wall_time: float, step: int, summary: summary_pb2.Summary) -
             continue
         describe = _DESCRIPTIONS.get(plugin.name)
         dtype, shape, statistics = describe(content) if describe else _NOTHING_TO_SAY
-        values.append(
-            PayloadValue(
-                wall_time,
-                step,
-                plugin.name,
-                tag,
-                index,
-                dtype or plugin.dtype,
-                shape,
-                content.ByteSize(),
-                statistics,
-            )
-        )
+        place = wall_time, step, plugin.name, tag, index
+        values.append(PayloadValue(*place, dtype or plugin.dtype, shape, content.ByteSize(), statistics))
     return values
 
 

@@ -29,21 +29,16 @@ def before_decoding(log_format: LogFormat, kind: str, payload: bytes, most: Sett
     if kind == "lineage":
         _refuse(len(payload), "bytes", most, "most_lineage_bytes")
         parts = _PARTS_OF_A_ROW * max(most.most_user_values, most.most_dataset_nodes)
-        fewest = parts
+        fewest, allowed_by = parts, "most_user_values and most_dataset_nodes allow"
     else:
-        parts = most.most_event_parts
+        parts, allowed_by = most.most_event_parts, "most_event_parts allows"
         fewest = min(parts, most.most_tags)
     if log_format.weigh is None or len(payload) <= 2 * fewest:  # no part takes less than two bytes
         return
     found, values = log_format.weigh(payload, kind, parts)
     _refuse(values, "values", most, "most_tags")
     if found > parts:
-        names = (
-            "most_user_values and most_dataset_nodes allow"
-            if kind == "lineage"
-            else "most_event_parts allows"
-        )
-        raise OversizedEventError(f"it has more than {parts:,} parts, which is more than {names}")
+        raise OversizedEventError(f"it has more than {parts:,} parts, which is more than {allowed_by}")
 
 
 def of_event(event: LineageEvent, most: Settings) -> None:

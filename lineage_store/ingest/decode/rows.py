@@ -156,9 +156,7 @@ def _take_many(
     several[0].samples.add_decoded(
         decoded, np.array([each.number for each in several])[frames.segment], positions
     )
-    read = np.ones(len(frames.start), np.bool_)
-    read[decoded.left] = False
-    counts = np.bincount(frames.segment[read], minlength=len(several)).tolist()
+    counts = np.bincount(np.delete(frames.segment, decoded.left), minlength=len(several)).tolist()
     for each, count, index in zip(several, counts, (frames.read_to - begins).tolist(), strict=True):
         each.event_count += count
         each.index = index

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.columns import Decoded, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.columns import Decoded, Integers, PayloadPiece, ScalarPiece
 from lineage_store.eventlog.records.framing import Frame
 from lineage_store.eventlog.records.vectorised import Frames
 from lineage_store.eventlog.values import PayloadValue, ScalarValue
@@ -26,8 +26,6 @@ from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
 from lineage_store.texts import key
-
-Integers = NDArray[np.int64]
 
 _FLOATS = ("wall_time", "value", "min", "max", "sum")
 _TEXTS = ("dtype", "shape")

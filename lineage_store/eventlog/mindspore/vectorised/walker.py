@@ -223,9 +223,7 @@ def _by_tag(wire: Wire, found: _Found, waiting: Integers) -> Iterator[tuple[str,
         alike = (rows == rows[0]).all(axis=1)
         taken = np.flatnonzero(of_length)[alike]
         yield to_stored(rows[0].tobytes()), waiting[taken]
-        rest = np.ones(len(waiting), np.bool_)
-        rest[taken] = False
-        waiting = waiting[rest]
+        waiting = np.delete(waiting, taken)
     places = zip(
         waiting.tolist(), found.tag_start[waiting].tolist(), found.tag_end[waiting].tolist(), strict=True
     )
