@@ -35,10 +35,6 @@ from lineage_store.store.records import FileKey
 log = logging.getLogger(__name__)
 
 
-def _silent(_: Progress) -> None:
-    """Ignore the progress."""
-
-
 @dataclass(frozen=True, slots=True)
 class Ingester:
     """The parameters of every pass over one base dir."""
@@ -47,7 +43,7 @@ class Ingester:
     base_dir: Path
     lease: Lease
     settings: Settings
-    progress: Callable[[Progress], None] = _silent
+    progress: Callable[[Progress], None] = lambda _: None
     should_stop: Callable[[], bool] = lambda: False
     """Called between transactions; True ends the pass early, with everything so far committed."""
     batches: Batches | None = None
