@@ -45,7 +45,7 @@ class Search:
     def survey(self, signs: Signs | None = None) -> Survey:
         this, signs = self._this, self.signs() if signs is None else signs
         place = this.engine, this.base_dir, this.lease.base_dir_id, this.settings
-        return survey_changes(Scope(*place, distrust=self.cache.distrust), self.cache, signs)
+        return survey_changes(Scope(*place), self.cache, signs)
 
     def search(self, signs: Signs | None = None) -> int:
         """Search and ingest; the number of events that were read."""

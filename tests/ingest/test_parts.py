@@ -167,3 +167,20 @@ def test_a_takeover_that_fails_midway_looks_at_everything_again(
     follower.tick()
     follower.close()
     assert column(sqlite_engine, "SELECT count(*) FROM log_file WHERE event_count = 2") == [2 * len(JOBS)]
+
+
+@pytest.mark.parametrize("only", [None, {"./growing", "./finished"}], ids=["all", "some jobs"])
+def test_on_a_network_filesystem_every_file_that_is_still_written_is_looked_at(
+    only: set[str] | None, sqlite_engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LOG.write_summary(base_dir / "growing")
+    LOG.write_summary(base_dir / "finished").chmod(0o400)
+    ingest(sqlite_engine, base_dir)
+    scope = survey.Scope(sqlite_engine, base_dir, register(sqlite_engine, base_dir), Settings())
+
+    def changed() -> list[str]:
+        return [file.train_id for part in survey.survey(scope, only) for file, _ in part.changed]
+
+    assert changed() == []
+    monkeypatch.setattr(survey, "is_network", lambda kind: True)
+    assert changed() == ["./growing"]

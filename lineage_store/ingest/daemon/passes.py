@@ -96,7 +96,6 @@ class Passes:
             this.lease.base_dir_id,
             this.settings,
             shards=this.lease.shards,
-            distrust=self._cache.distrust,
             on_directory=self._on_directory,
         )
         todo = survey_changes(scope, self._cache, signs)

@@ -30,6 +30,7 @@ from lineage_store.ingest.scan.discovery import (
 )
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import reading
+from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.records import KnownFile, NewFile
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
@@ -48,8 +49,6 @@ class Scope:
     kinds: Collection[str] = ALL_KINDS
     shards: Shards = ALL
     """Jobs of other shards are neither found nor missing."""
-    distrust: bool = False
-    """Whether to look at every file that is still written, whatever its stamp says (network filesystems)."""
     on_directory: Callable[[], object] = lambda: None
     """Called before each directory that is listed."""
 
@@ -104,14 +103,15 @@ def survey(scope: Scope, only: Collection[str] | None = None) -> Iterator[Survey
 
     Raises OSError when the base dir cannot be listed.
     """
+    distrust = is_network(filesystem_type(scope.base_dir))
     if only is not None:
         found = find(scope.base_dir, scope.settings, only)
         with reading(scope.engine) as connection:
             known = registry.known_files(connection, scope.base_dir_id, only)
-        changes = list(_compare(scope, found, known))
+        changes = list(_compare(scope, found, known, distrust))
         yield _survey(found, _counts(found, scope.kinds), _without_removed(scope, changes))
         return
-    for found, compared in _compared_parts(scope):
+    for found, compared in _compared_parts(scope, distrust):
         counts = _counts(found, scope.kinds)
         calls_for_more = (change for change in compared if change.change is not Change.UNCHANGED)
         while some := list(islice(calls_for_more, FILES_AT_ONCE)):
@@ -137,11 +137,11 @@ def survey_changes(scope: Scope, cache: DirectoryCache, signs: Signs) -> Survey:
             known = registry.known_files(connection, scope.base_dir_id, jobs, shards)
         known = [file for file in known if file.train_id in listed or BY_PATH(file) in files]
         found.files = sorted([*found.files, *signs.files], key=BY_PATH)
-        changes = _without_removed(scope, list(_compare(scope, found, known)))
+        changes = _without_removed(scope, list(_compare(scope, found, known, cache.distrust)))
         cache.take_in(listed, found, changes)
         return _survey(found, _counts(found, scope.kinds), changes)
     surveyed = Survey()
-    for found, compared in _compared_parts(scope):
+    for found, compared in _compared_parts(scope, cache.distrust):
         changes = _without_removed(scope, list(compared))
         cache.take_in(found.directories, found, changes)
         surveyed = surveyed.plus(_survey(found, _counts(found, scope.kinds), changes))
@@ -163,7 +163,7 @@ def known_files(
         yield from files
 
 
-def _compared_parts(scope: Scope) -> Iterator[tuple[Found, Iterator[PathChange]]]:
+def _compared_parts(scope: Scope, distrust: bool) -> Iterator[tuple[Found, Iterator[PathChange]]]:
     """Each part of the base dir, and how the files found or known there compare."""
     after, shards = "", scope.shards
     parts = search(
@@ -175,15 +175,15 @@ def _compared_parts(scope: Scope) -> Iterator[tuple[Found, Iterator[PathChange]]
     )
     for found in parts:
         known = known_files(scope.engine, scope.base_dir_id, after, found.upto, shards)
-        yield found, _compare(scope, found, known)
+        yield found, _compare(scope, found, known, distrust)
         after = found.upto or ""
 
 
-def _compare(scope: Scope, found: Found, known: Iterable[KnownFile]) -> Iterator[PathChange]:
+def _compare(scope: Scope, found: Found, known: Iterable[KnownFile], distrust: bool) -> Iterator[PathChange]:
     kinds = scope.kinds
     files = (file for file in found.files if file.parsed.kind in kinds)
     compared = (file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name))
-    return diff(files, compared, distrust=scope.distrust)
+    return diff(files, compared, distrust=distrust)
 
 
 def _without_removed(scope: Scope, changes: list[PathChange]) -> list[PathChange]:
