@@ -1,15 +1,32 @@
 """What the tables share: their `MetaData`, and the columns and foreign keys that several tables have.
 
-In: a comment, and the name of the referenced table. Out: columns and constraints that mean the same in every table.
+In: names, types and comments of columns; the name of a referenced table. Out: columns, and constraints that mean the
+same in every table.
 Does not know any table.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, ForeignKeyConstraint, Integer, MetaData, text
+from typing import Any, TypeAlias
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    MetaData,
+    TextClause,
+    text,
+)
 from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
 from lineage_store.store.database.types import Key
+
+Type: TypeAlias = type[TypeEngine[Any]] | TypeEngine[Any]
+Default: TypeAlias = TextClause | ColumnElement[Any]
 
 metadata = MetaData(
     naming_convention={
@@ -19,6 +36,23 @@ metadata = MetaData(
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     }
 )
+
+
+def required(
+    name: str, type_: Type, comment: str, *, default: Default | None = None, unique: bool | None = None
+) -> Column[Any]:
+    """Return a column that is never NULL; `default` is the server's."""
+    return Column(name, type_, nullable=False, server_default=default, unique=unique, comment=comment)
+
+
+def optional(name: str, type_: Type, comment: str) -> Column[Any]:
+    """Return a column that may be NULL."""
+    return Column(name, type_, comment=comment)
+
+
+def part_of_key(name: str, type_: Type, comment: str, *, default: Default | None = None) -> Column[Any]:
+    """Return a column of the primary key, whose values are given."""
+    return Column(name, type_, primary_key=True, autoincrement=False, server_default=default, comment=comment)
 
 
 def surrogate_key() -> Column[int]:
@@ -49,7 +83,7 @@ def file_no(comment: str, *, primary_key: bool = False, nullable: bool = False) 
 
 def job_id() -> Column[int]:
     """Return the first column of a key, without a foreign key: `belongs_to` refers to a row that has one."""
-    return Column("job_id", Key, primary_key=True, autoincrement=False, comment="its job")
+    return part_of_key("job_id", Key, "its job")
 
 
 def belongs_to(table: str, *columns: str) -> ForeignKeyConstraint:
@@ -59,7 +93,7 @@ def belongs_to(table: str, *columns: str) -> ForeignKeyConstraint:
 
 
 def revision(comment: str) -> Column[int]:
-    return Column("revision", BigInteger, nullable=False, server_default=text("0"), comment=comment)
+    return required("revision", BigInteger, comment, default=text("0"))
 
 
 def exists_on(dialect: str, item: SchemaItem) -> bool:

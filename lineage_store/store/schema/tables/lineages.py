@@ -16,7 +16,10 @@ from lineage_store.store.schema.tables.columns import (
     file_no,
     job_id,
     metadata,
+    optional,
     owner,
+    part_of_key,
+    required,
     surrogate_key,
 )
 
@@ -24,9 +27,9 @@ _COLUMN_TYPE: dict[FieldType, Any] = {"text": Name, "integer": BigInteger(), "fl
 
 
 def _trained_columns() -> list[Column[Any]]:
-    columns = [Column(field.column, _COLUMN_TYPE[field.type], comment=field.meaning) for field in TRAINED]
+    columns = [optional(field.column, _COLUMN_TYPE[field.type], field.meaning) for field in TRAINED]
     kinds = [field.kind_column for field in TRAINED if field.kind_column]
-    return [*columns, *(Column(kind, Text, comment=FLOAT_KINDS) for kind in kinds)]
+    return [*columns, *(optional(kind, Text, FLOAT_KINDS) for kind in kinds)]
 
 
 lineage_event = Table(
@@ -34,26 +37,20 @@ lineage_event = Table(
     metadata,
     job_id(),
     file_no("its log file", primary_key=True),
-    Column(
-        "byte_offset", BigInteger, primary_key=True, autoincrement=False, comment="where its frame begins"
-    ),
-    Column("kind", Text, nullable=False, comment="train, eval, dataset_graph or user_info"),
-    Column("wall_time", Float64, comment="when it was written, unix s"),
-    Column("content", Text, nullable=False, comment="JSON"),
-    Column("evaluation_no", Integer, comment="number of the evaluation within its log file, from 1"),
-    Column(
-        "epoch", BigInteger, comment="epoch of the training at an evaluation; NULL where the file tells none"
-    ),
-    Column(
-        "step", BigInteger, comment="step of the training at an evaluation; NULL where the file tells none"
-    ),
+    part_of_key("byte_offset", BigInteger, "where its frame begins"),
+    required("kind", Text, "train, eval, dataset_graph or user_info"),
+    optional("wall_time", Float64, "when it was written, unix s"),
+    required("content", Text, "JSON"),
+    optional("evaluation_no", Integer, "number of the evaluation within its log file, from 1"),
+    optional("epoch", BigInteger, "epoch of the training at an evaluation; NULL where the file tells none"),
+    optional("step", BigInteger, "step of the training at an evaluation; NULL where the file tells none"),
     belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
 )
 
 
 def _last(kind: str) -> Column[int]:
-    return Column(f"{kind}_at", BigInteger, comment=f"where the frame of its last {kind} event begins")
+    return optional(f"{kind}_at", BigInteger, f"where the frame of its last {kind} event begins")
 
 
 file_lineage = Table(
@@ -61,12 +58,12 @@ file_lineage = Table(
     metadata,
     job_id(),
     file_no("its log file", primary_key=True),
-    Column("events", Integer, nullable=False, comment="lineage events that were taken in"),
-    Column("evaluations", Integer, nullable=False, comment="evaluations among them"),
-    Column("user_values", BigInteger, nullable=False, comment="user-defined values, as often as written"),
-    Column("content_bytes", BigInteger, nullable=False, comment="bytes of its events as JSON"),
+    required("events", Integer, "lineage events that were taken in"),
+    required("evaluations", Integer, "evaluations among them"),
+    required("user_values", BigInteger, "user-defined values, as often as written"),
+    required("content_bytes", BigInteger, "bytes of its events as JSON"),
     *map(_last, ("train", "eval", "dataset_graph")),
-    Column("user_info", Text, nullable=False, comment="its user-defined values, merged, as JSON"),
+    required("user_info", Text, "its user-defined values, merged, as JSON"),
     belongs_to("log_file", "file_no"),
     comment="what the lineage events of a log file have come to, from which further ones go on",
 )
@@ -75,9 +72,9 @@ dataset_graph = Table(
     "dataset_graph",
     metadata,
     surrogate_key(),
-    Column("digest", Text, nullable=False, unique=True, comment="SHA-256 of the canonical JSON"),
-    Column("mark", Text, nullable=False, comment="first 12 hex digits of the digest"),
-    Column("content", Text, nullable=False, comment="the pipeline as JSON, nested"),
+    required("digest", Text, "SHA-256 of the canonical JSON", unique=True),
+    required("mark", Text, "first 12 hex digits of the digest"),
+    required("content", Text, "the pipeline as JSON, nested"),
     comment="a distinct dataset pipeline",
 )
 
@@ -85,18 +82,14 @@ dataset_node = Table(
     "dataset_node",
     metadata,
     owner("dataset_graph", "its pipeline", primary_key=True),
-    Column(
-        "item_no", Integer, primary_key=True, autoincrement=False, comment="row number within the pipeline"
-    ),
-    Column("node", Integer, nullable=False, comment="node number, from 0 at the output, parents first"),
-    Column("parent", Integer, comment="node that consumes its output; NULL at the output"),
-    Column("op_type", Name, comment="kind of the node, such as Batch or Map"),
-    Column(
-        "operation", Name, comment="data operation inside the node, or NULL for the node's own parameters"
-    ),
-    Column("operation_no", Integer, comment="position of the operation inside the node, from 0"),
-    Column("parameter", Name, comment="parameter name; NULL when there is none"),
-    Column("value", Name, comment="parameter value as JSON"),
+    part_of_key("item_no", Integer, "row number within the pipeline"),
+    required("node", Integer, "node number, from 0 at the output, parents first"),
+    optional("parent", Integer, "node that consumes its output; NULL at the output"),
+    optional("op_type", Name, "kind of the node, such as Batch or Map"),
+    optional("operation", Name, "data operation inside the node, or NULL for the node's own parameters"),
+    optional("operation_no", Integer, "position of the operation inside the node, from 0"),
+    optional("parameter", Name, "parameter name; NULL when there is none"),
+    optional("value", Name, "parameter value as JSON"),
     comment="the nodes of a dataset pipeline and their parameters, a row per parameter",
 )
 
@@ -105,7 +98,7 @@ lineage = Table(
     metadata,
     owner("train_job", "its job", primary_key=True),
     *_trained_columns(),
-    Column("dataset_mark", Name, nullable=False, comment=BY_NAME["dataset_mark"].meaning),
+    required("dataset_mark", Name, BY_NAME["dataset_mark"].meaning),
     Column(
         "dataset_graph_id",
         Key,
@@ -113,9 +106,7 @@ lineage = Table(
         index=True,
         comment="its dataset pipeline; NULL when none was written",
     ),
-    Column(
-        "model_lineage", Text, nullable=False, comment="MindInsight's model_lineage as JSON (NaN allowed)"
-    ),
+    required("model_lineage", Text, "MindInsight's model_lineage as JSON (NaN allowed)"),
     comment="what was trained: the fold of the job's lineage events",
 )
 
@@ -143,17 +134,17 @@ for _field in _searched:
 def _value_columns(names: str) -> list[Column[Any]]:
     """Return the columns of a named value of any JSON kind."""
     return [
-        Column("position", Integer, nullable=False, comment="place in the order in which they were written"),
-        Column("name", Name, nullable=False, comment=names),
-        Column("kind", Text, nullable=False, comment="int, float, nan, +inf, -inf, text, bool, null or json"),
-        Column("value", Float64, comment="number, infinity, or 1 and 0 for a bool; else NULL"),
-        Column("text", Name, comment="text, or canonical JSON of a list or object; else NULL"),
+        required("position", Integer, "place in the order in which they were written"),
+        required("name", Name, names),
+        required("kind", Text, "int, float, nan, +inf, -inf, text, bool, null or json"),
+        optional("value", Float64, "number, infinity, or 1 and 0 for a bool; else NULL"),
+        optional("text", Name, "text, or canonical JSON of a list or object; else NULL"),
     ]
 
 
 def _name_key() -> Column[int]:
     comment = "64 bits of the name's SHA-256"
-    return Column("name_key", BigInteger, primary_key=True, autoincrement=False, comment=comment)
+    return part_of_key("name_key", BigInteger, comment)
 
 
 metric = Table(
@@ -183,9 +174,7 @@ evaluation_metric = Table(
     metadata,
     job_id(),
     file_no("log file of the evaluation event", primary_key=True),
-    Column(
-        "byte_offset", BigInteger, primary_key=True, autoincrement=False, comment="where its frame begins"
-    ),
+    part_of_key("byte_offset", BigInteger, "where its frame begins"),
     _name_key(),
     *_value_columns("metric name"),
     belongs_to("lineage_event", "file_no", "byte_offset"),
@@ -199,12 +188,7 @@ metric_summary = Table(
     owner("train_job", "its job", primary_key=True),
     _name_key(),
     *_value_columns("metric name, behind first/ or best/"),
-    Column(
-        "evaluation_no",
-        Integer,
-        nullable=False,
-        comment="the first evaluation of the job that has it, from 1",
-    ),
+    required("evaluation_no", Integer, "the first evaluation of the job that has it, from 1"),
     Index("ix_metric_summary_name_value", "name_key", "value", "job_id"),
     comment="the first and the best result of each metric among all evaluations of a job",
     sqlite_with_rowid=False,

@@ -10,7 +10,15 @@ from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, UniqueCo
 
 from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
 from lineage_store.store.database.types import Float64, Name
-from lineage_store.store.schema.tables.columns import belongs_to, file_no, job_id, metadata
+from lineage_store.store.schema.tables.columns import (
+    belongs_to,
+    file_no,
+    job_id,
+    metadata,
+    optional,
+    part_of_key,
+    required,
+)
 from lineage_store.texts import either
 
 HALF_OF_IDS = 2**30
@@ -22,7 +30,7 @@ _REWRITTEN = text("superseded_from <= last_step")
 
 
 def _series_no(comment: str) -> Column[int]:
-    return Column("series_no", Integer, primary_key=True, autoincrement=False, comment=comment)
+    return part_of_key("series_no", Integer, comment)
 
 
 series = Table(
@@ -31,43 +39,38 @@ series = Table(
     job_id(),
     _series_no("number of the series within its job"),
     file_no("the log file that holds it"),
-    Column("plugin", Text, nullable=False, comment=either(PLUGIN_BY_NAME)),
-    Column("tag_key", BigInteger, nullable=False, comment="64 bits of the tag's SHA-256"),
-    Column("tag", Name, nullable=False, comment="name of the value"),
-    Column("device", BigInteger, comment="device number of the log file"),
-    Column("sample_count", BigInteger, nullable=False, comment="samples"),
-    Column("first_step", BigInteger, nullable=False, comment="lowest step"),
-    Column("first_wall_time", Float64, comment="wall time at the lowest step, unix s"),
-    Column("first_value", Float64, comment="value at the lowest step; NULL for NaN"),
-    Column("last_step", BigInteger, nullable=False, comment="highest step"),
-    Column("last_wall_time", Float64, comment="wall time at the highest step, unix s"),
-    Column("last_value", Float64, comment="value at the highest step; NULL for NaN"),
-    Column("earliest_wall_time", Float64, comment="least wall time, unix s"),
-    Column("latest_wall_time", Float64, comment="greatest wall time, unix s"),
-    Column("min_value", Float64, comment="least finite value"),
-    Column("min_step", BigInteger, comment="lowest step that has it"),
-    Column("max_value", Float64, comment="greatest finite value"),
-    Column("max_step", BigInteger, comment="lowest step that has it"),
-    Column("nan_count", BigInteger, nullable=False, comment="samples that are NaN"),
-    Column("inf_count", BigInteger, nullable=False, comment="samples that are infinite"),
-    Column(
+    required("plugin", Text, either(PLUGIN_BY_NAME)),
+    required("tag_key", BigInteger, "64 bits of the tag's SHA-256"),
+    required("tag", Name, "name of the value"),
+    optional("device", BigInteger, "device number of the log file"),
+    required("sample_count", BigInteger, "samples"),
+    required("first_step", BigInteger, "lowest step"),
+    optional("first_wall_time", Float64, "wall time at the lowest step, unix s"),
+    optional("first_value", Float64, "value at the lowest step; NULL for NaN"),
+    required("last_step", BigInteger, "highest step"),
+    optional("last_wall_time", Float64, "wall time at the highest step, unix s"),
+    optional("last_value", Float64, "value at the highest step; NULL for NaN"),
+    optional("earliest_wall_time", Float64, "least wall time, unix s"),
+    optional("latest_wall_time", Float64, "greatest wall time, unix s"),
+    optional("min_value", Float64, "least finite value"),
+    optional("min_step", BigInteger, "lowest step that has it"),
+    optional("max_value", Float64, "greatest finite value"),
+    optional("max_step", BigInteger, "lowest step that has it"),
+    required("nan_count", BigInteger, "samples that are NaN"),
+    required("inf_count", BigInteger, "samples that are infinite"),
+    optional(
         "superseded_from",
         BigInteger,
-        comment="samples from this step on were written again by a newer file; NULL when none",
+        "samples from this step on were written again by a newer file; NULL when none",
     ),
-    Column(
-        "superseded_count",
-        BigInteger,
-        nullable=False,
-        server_default=text("0"),
-        comment="samples that were written again by a newer file",
+    required(
+        "superseded_count", BigInteger, "samples that were written again by a newer file", default=text("0")
     ),
-    Column(
+    required(
         "thinned_count",
         BigInteger,
-        nullable=False,
-        server_default=text("0"),
-        comment="samples that were thinned out: the statistics count them, scalar_bucket tells of them",
+        "samples that were thinned out: the statistics count them, scalar_bucket tells of them",
+        default=text("0"),
     ),
     UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),
     belongs_to("log_file", "file_no"),
@@ -81,9 +84,9 @@ scalar_sample = Table(
     metadata,
     job_id(),
     _series_no("its series"),
-    Column("step", BigInteger, primary_key=True, autoincrement=False, comment="training step"),
-    Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
-    Column("value", Float64, comment="the value; NULL is NaN"),
+    part_of_key("step", BigInteger, "training step"),
+    optional("wall_time", Float64, "when it was written, unix s; NULL when not a time"),
+    optional("value", Float64, "the value; NULL is NaN"),
     comment="a scalar at a step",
     sqlite_with_rowid=False,
 )
@@ -93,16 +96,14 @@ scalar_bucket = Table(
     metadata,
     job_id(),
     _series_no("its series"),
-    Column(
-        "first_step", BigInteger, primary_key=True, autoincrement=False, comment="lowest step of its samples"
-    ),
-    Column("last_step", BigInteger, nullable=False, comment="highest step of its samples"),
-    Column("count", BigInteger, nullable=False, comment="samples that were written"),
-    Column("nan_count", BigInteger, nullable=False, comment="samples that are NaN"),
-    Column("inf_count", BigInteger, nullable=False, comment="samples that are infinite"),
-    Column("min", Float64, comment="least finite value"),
-    Column("max", Float64, comment="greatest finite value"),
-    Column("mean", Float64, comment="mean of the finite values"),
+    part_of_key("first_step", BigInteger, "lowest step of its samples"),
+    required("last_step", BigInteger, "highest step of its samples"),
+    required("count", BigInteger, "samples that were written"),
+    required("nan_count", BigInteger, "samples that are NaN"),
+    required("inf_count", BigInteger, "samples that are infinite"),
+    optional("min", Float64, "least finite value"),
+    optional("max", Float64, "greatest finite value"),
+    optional("mean", Float64, "mean of the finite values"),
     comment="neighbouring samples of a series that was thinned: of each bucket few are left in scalar_sample",
     sqlite_with_rowid=False,
 )
@@ -112,22 +113,22 @@ payload_sample = Table(
     metadata,
     job_id(),
     _series_no("its series"),
-    Column("step", BigInteger, primary_key=True, autoincrement=False, comment="training step"),
-    Column("wall_time", Float64, comment="when it was written, unix s; NULL when not a time"),
-    Column("frame_offset", BigInteger, nullable=False, comment="where its frame begins in the log file"),
-    Column("frame_length", BigInteger, nullable=False, comment="bytes of the frame"),
-    Column("value_index", Integer, nullable=False, comment="its place among the values of the event"),
-    Column("checksum", BigInteger, nullable=False, comment="the frame's masked CRC-32C"),
-    Column("dtype", Text, comment="element type, or png"),
-    Column("shape", Text, comment="JSON list of dimensions"),
-    Column("size_bytes", BigInteger, nullable=False, comment="bytes of the encoded value"),
-    Column("count", BigInteger, comment="histogram: values counted, NaN and infinities included"),
-    Column("nan_count", BigInteger, comment="histogram: NaN"),
-    Column("pos_inf_count", BigInteger, comment="histogram: +infinity"),
-    Column("neg_inf_count", BigInteger, comment="histogram: -infinity"),
-    Column("min", Float64, comment="histogram: least finite value"),
-    Column("max", Float64, comment="histogram: greatest finite value"),
-    Column("sum", Float64, comment="histogram: sum of the finite values"),
+    part_of_key("step", BigInteger, "training step"),
+    optional("wall_time", Float64, "when it was written, unix s; NULL when not a time"),
+    required("frame_offset", BigInteger, "where its frame begins in the log file"),
+    required("frame_length", BigInteger, "bytes of the frame"),
+    required("value_index", Integer, "its place among the values of the event"),
+    required("checksum", BigInteger, "the frame's masked CRC-32C"),
+    optional("dtype", Text, "element type, or png"),
+    optional("shape", Text, "JSON list of dimensions"),
+    required("size_bytes", BigInteger, "bytes of the encoded value"),
+    optional("count", BigInteger, "histogram: values counted, NaN and infinities included"),
+    optional("nan_count", BigInteger, "histogram: NaN"),
+    optional("pos_inf_count", BigInteger, "histogram: +infinity"),
+    optional("neg_inf_count", BigInteger, "histogram: -infinity"),
+    optional("min", Float64, "histogram: least finite value"),
+    optional("max", Float64, "histogram: greatest finite value"),
+    optional("sum", Float64, "histogram: sum of the finite values"),
     comment="a histogram, image, tensor, graph or landscape at a step: where its bytes are",
     sqlite_with_rowid=False,
 )
