@@ -17,13 +17,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event, select
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DBAPIError,
-    InterfaceError,
-    OperationalError,
-    ProgrammingError,
-)
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoConnectionFreeError
 from sqlalchemy.pool import PoolProxiedConnection
 

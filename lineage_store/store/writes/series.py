@@ -12,18 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Table,
-    Update,
-    and_,
-    bindparam,
-    case,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
 
 from lineage_store.store.database.dialects import among, execute_rows, update_by_key
 from lineage_store.store.schema.tables import (
