@@ -18,6 +18,14 @@ from lineage_store.store.schema.views.model import (
     text,
 )
 
+_RESULT = (
+    *JOB,
+    text("name", "m.name", "metric name"),
+    double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
+    text("kind", "m.kind", VALUE_KIND),
+    text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
+)
+
 _NUMBERED = """e.evaluation_no + coalesce((
     SELECT sum(other.evaluations) FROM file_lineage other
     JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
@@ -40,11 +48,7 @@ V_METRIC = View(
     "v_metric",
     "a row per metric of every evaluation; is_latest marks those of the job's lineage",
     (
-        *JOB,
-        text("name", "m.name", "metric name"),
-        double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
-        text("kind", "m.kind", VALUE_KIND),
-        text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
+        *_RESULT,
         instant("evaluated_at", "{instant:e.wall_time}", "when the evaluation was written"),
         bigint(
             "evaluation_no",
@@ -73,11 +77,7 @@ V_METRIC_LATEST = View(
     "v_metric_latest",
     "a row per metric of a job's last evaluation: what is_latest marks in v_metric, found at once",
     (
-        *JOB,
-        text("name", "m.name", "metric name"),
-        double("value", "m.value", "number, infinity, or 1 and 0 for a bool; else NULL"),
-        text("kind", "m.kind", VALUE_KIND),
-        text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
+        *_RESULT,
         double("first_value", "s.value", "number of the job's first evaluation that has the metric"),
         double(
             "best_value", "h.value", "best finite number of all its evaluations; less_is_better says which is"

@@ -65,18 +65,12 @@ class View:
     def select(self, dialect: str) -> str:
         """Return the SELECT for `sqlite` or `postgresql`."""
         lines = ",\n  ".join(f"{column.typed(dialect)} AS {column.name}" for column in self.columns)
-        macros = {name: _Macro(template) for name, template in _MACROS[dialect].items()}
-        return f"SELECT\n  {lines}\n{self.source.strip()}".format_map(macros)
-
-
-class _Macro:
-    """Makes `str.format` expand `{name:argument}`."""
-
-    def __init__(self, template: str) -> None:
-        self._template = template
-
-    def __format__(self, argument: str) -> str:
-        return self._template.replace("§", argument)
+        macros = _MACROS[dialect]
+        return re.sub(
+            r"\{(\w+):?([^}]*)\}",
+            lambda macro: macros[macro[1]].replace("§", macro[2]),
+            f"SELECT\n  {lines}\n{self.source.strip()}",
+        )
 
 
 def text(name: str, sql: str, meaning: str) -> ViewColumn:
