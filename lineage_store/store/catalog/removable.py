@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
@@ -30,8 +30,7 @@ class Rules:
     """Ids of the jobs that a condition matches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Removable:
+class Removable(NamedTuple):
     """A job that the rules name; `train_id` is in its stored form."""
 
     id: int
@@ -45,15 +44,9 @@ def removable(
     connection: Connection, base_dir_id: int, rules: Rules, now: datetime, *, limit: int, after: int = 0
 ) -> list[Removable]:
     """Return the next `limit` jobs that the rules name with an id greater than `after`, by id."""
-    wanted = select(
-        train_job.c.id,
-        train_job.c.train_id,
-        train_job.c.state,
-        train_job.c.last_wall_time,
-        train_job.c.log_bytes,
-    ).where(
-        train_job.c.base_dir_id == base_dir_id, train_job.c.id > after, train_job.c.state != JobState.LIVE
-    )
+    mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.id > after)
+    wanted = select(*(train_job.c[name] for name in Removable._fields))
+    wanted = wanted.where(mine, train_job.c.state != JobState.LIVE)
     if rules.older_than_s is not None:
         wanted = wanted.where(*without_life_since(now - timedelta(seconds=rules.older_than_s)))
     if rules.missing:
@@ -61,7 +54,7 @@ def removable(
     if rules.among is not None:
         wanted = wanted.where(train_job.c.id.in_(rules.among.order_by(None)))
     rows = connection.execute(wanted.order_by(train_job.c.id).limit(limit))
-    return [Removable(*row) for row in rows]
+    return [Removable._make(row) for row in rows]
 
 
 def any_present(connection: Connection, base_dir_id: int) -> bool:
