@@ -46,16 +46,21 @@ def look_after(engine: Engine, *, pings: bool) -> None:
     """Check before a connection is used again that `renew` was not called since and, with `pings`, that it answers.
 
     Only a connection that was idle for a while is pinged: a ping at each use (`pool_pre_ping`) costs a tenth of a small
-    question's time. A new connection is not checked.
+    question's time. A new connection is not checked. One that was in use during `dispose` is closed when it is
+    returned: nobody else would close it.
     """
 
     @event.listens_for(engine, "do_connect")
-    def connect(_dialect: Any, record: ConnectionPoolEntry, *_: Any) -> None:
+    def connect(_dialect: Any, record: Any, *_: Any) -> None:
         record.info["connected_at"] = time.monotonic()
+        # Kept in `record_info`, because the record outlives its connections.
+        record.record_info.setdefault("pool", engine.pool)
 
     @event.listens_for(engine, "checkin")
-    def rest(_connection: Any, record: ConnectionPoolEntry) -> None:
+    def come_back(_connection: Any, record: Any) -> None:
         record.info["rests_since"] = time.monotonic()
+        if record.record_info.get("pool") is not engine.pool or engine.get_execution_options().get(_CLOSED):
+            record.close()
 
     @event.listens_for(engine, "checkout")
     def look(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
@@ -75,17 +80,3 @@ def close(engine: Engine) -> None:
     """Close an engine for good: a connection that another thread still uses is closed when that thread returns it."""
     engine.update_execution_options(**{_CLOSED: True})
     engine.dispose()
-
-
-def close_what_comes_back_late(engine: Engine) -> None:
-    """Close each connection that was in use during `dispose` when it is returned: nobody else would close it."""
-
-    @event.listens_for(engine, "do_connect")
-    def remember(_dialect: Any, record: Any, *_: Any) -> None:
-        # Kept in `record_info`, because the record outlives its connections.
-        record.record_info.setdefault("pool", engine.pool)
-
-    @event.listens_for(engine, "checkin")
-    def close(_connection: Any, record: Any) -> None:
-        if record.record_info.get("pool") is not engine.pool or engine.get_execution_options().get(_CLOSED):
-            record.close()

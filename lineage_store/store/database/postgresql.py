@@ -71,7 +71,6 @@ def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_
         connection.read_only = read_only or None  # None: the server's default, which may be read-only
 
     pool.look_after(engine, pings=True)
-    pool.close_what_comes_back_late(engine)
     return engine
 
 

@@ -72,7 +72,6 @@ def make_engine(
     engine.dialect.statement_compiler = _HintingCompiler
     file_watch.watch(engine, path, reads_snapshots=read_only)
     pool.look_after(engine, pings=False)
-    pool.close_what_comes_back_late(engine)
     if path is not None:
         _open_as(engine, path, read_only=read_only)
 
