@@ -18,7 +18,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.base_dirs import register
 from lineage_store.operations.verify.verifying import verify
 from lineage_store.store.statistics import Statistics, statistics
-from lineage_store.store.writes.series import Written, supersession
+from lineage_store.store.writes.series import supersession
 
 VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.5, 2.5, 2.5, 7.0])
 SAMPLES = st.lists(st.tuples(st.integers(-5, 30), VALUES), min_size=1, max_size=40)
@@ -195,14 +195,12 @@ def mindinsight(files: list[tuple[int, list[int]]]) -> set[tuple[int, int]]:
 
 @given(FILES)
 def test_what_is_effective_is_what_mindinsight_keeps(files: list[tuple[int, list[int]]]) -> None:
-    first = supersession(
-        [Written((1, number), time, min(steps), None) for number, (time, steps) in enumerate(files)]
-    )
+    first = supersession([(time, min(steps)) for time, steps in files])
     effective = {
         (number, step)
         for number, (_, steps) in enumerate(files)
         for step in steps
-        if (limit := first[1, number]) is None or step < limit
+        if (limit := first[number]) is None or step < limit
     }
     assert effective == mindinsight(files)
 

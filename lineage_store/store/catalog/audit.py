@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from lineage_store.finding_kinds import KINDS
 from lineage_store.store.database.paging import Page
 from lineage_store.store.records import FileKey
 from lineage_store.store.schema.tables import (
+    in_file,
+    in_series,
     ingest_problem,
     lineage,
     lineage_event,
@@ -50,7 +52,7 @@ def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
     query = select(log_file, train_job.c.train_id).join_from(
         log_file, train_job, train_job.c.id == log_file.c.job_id
     )
-    return connection.execute(query.where(_is(log_file, file), log_file.c.current)).first()
+    return connection.execute(query.where(in_file(log_file, file), log_file.c.current)).first()
 
 
 def given_up(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
@@ -65,39 +67,40 @@ def beyond_bounds(connection: Connection, file: FileKey) -> list[tuple[int, int]
 
 def _ranges(connection: Connection, file: FileKey, kinds: Sequence[str]) -> list[tuple[int, int]]:
     found = select(ingest_problem.c.range_start, ingest_problem.c.range_end).where(
-        _is(ingest_problem, file), ingest_problem.c.kind.in_(kinds), ingest_problem.c.range_start.is_not(None)
+        in_file(ingest_problem, file),
+        ingest_problem.c.kind.in_(kinds),
+        ingest_problem.c.range_start.is_not(None),
     )
     return sorted((row.range_start, row.range_end) for row in connection.execute(found))
 
 
 def series_rows(connection: Connection, file: FileKey) -> list[Row[Any]]:
-    return list(connection.execute(select(series).where(_is(series, file))))
+    return list(connection.execute(select(series).where(in_file(series, file))))
 
 
 def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
     """Yield the samples of a row of `series`, by step."""
     table = samples_of(of.plugin)
-    query = select(table).where(table.c.job_id == of.job_id, table.c.series_no == of.series_no)
+    query = select(table).where(in_series(table, (of.job_id, of.series_no)))
     streamed = {"yield_per": _ROWS_AT_ONCE}
     yield from connection.execute(query.order_by(table.c.step), execution_options=streamed)
 
 
 def buckets(connection: Connection, of: Row[Any]) -> list[Row[Any]]:
     """Return the buckets of a row of `series`, by step."""
-    bucket = scalar_bucket.c
-    query = select(scalar_bucket).where(bucket.job_id == of.job_id, bucket.series_no == of.series_no)
-    return list(connection.execute(query.order_by(bucket.first_step)))
+    query = select(scalar_bucket).where(in_series(scalar_bucket, (of.job_id, of.series_no)))
+    return list(connection.execute(query.order_by(scalar_bucket.c.first_step)))
 
 
 def thinned_series(connection: Connection, file: FileKey) -> int:
     """Return how many series of a file were thinned."""
-    query = select(func.count()).select_from(series).where(_is(series, file), series.c.thinned_count > 0)
+    query = select(func.count()).select_from(series).where(in_file(series, file), series.c.thinned_count > 0)
     return int(connection.execute(query).scalar_one())
 
 
 def lineage_events(connection: Connection, file: FileKey) -> list[Row[Any]]:
     """Return the lineage events of a file, by byte offset."""
-    query = select(lineage_event).where(_is(lineage_event, file))
+    query = select(lineage_event).where(in_file(lineage_event, file))
     return list(connection.execute(query.order_by(lineage_event.c.byte_offset)))
 
 
@@ -105,8 +108,3 @@ def model_lineage(connection: Connection, job_id: int) -> str | None:
     """Return a job's model lineage, folded from its events, as JSON; None if it has no lineage."""
     query = select(lineage.c.model_lineage).where(lineage.c.job_id == job_id)
     return connection.execute(query).scalar()
-
-
-def _is(table: Table, file: FileKey) -> ColumnElement[bool]:
-    job_id, file_no = file
-    return and_(table.c.job_id == job_id, table.c.file_no == file_no)

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from lineage_store.store.records import FileKey, relative_path
-from lineage_store.store.schema.tables import ingest_problem, lineage, log_file, train_job
+from lineage_store.store.schema.tables import in_file, ingest_problem, lineage, log_file, train_job
 
 # Only problems without a log file are looked up by path: those of older generations, and of jobs inside a job's
 # directory, belong to files of their own.
@@ -48,8 +48,7 @@ def problems_of_file(
     """Return the open problems of a log file: by its path, and by `file` if the store has it."""
     concerned = _OF_NO_LOG_FILE & (ingest_problem.c.path == relative_path(train_id, name))
     if file is not None:
-        job_id, file_no = file
-        concerned |= (ingest_problem.c.job_id == job_id) & (ingest_problem.c.file_no == file_no)
+        concerned |= in_file(ingest_problem, file)
     return _open_problems(connection, base_dir_id, concerned)
 
 

@@ -55,11 +55,10 @@ def base_dir_id(connection: Connection, path: str) -> int | None:
 _BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked"))
 
 
-def ensure_base_dir(connection: Connection, path: str, now: datetime) -> int:
+def ensure_base_dir(connection: Connection, path: str, now: datetime, *, leaving: bool = False) -> int:
     """Return the id of a base dir by its stored path; insert the base dir if the store does not know it."""
-    connection.execute(
-        upsert(connection, base_dir, ["path_key"]), {"path": path, "path_key": key(path), "created_at": now}
-    )
+    row = {"path": path, "path_key": key(path), "created_at": now, "leaving": leaving}
+    connection.execute(upsert(connection, base_dir, ["path_key"]), row)
     ((found,),) = run(connection, _BY_PATH, asked=key(path))
     return int(found)
 

@@ -156,16 +156,14 @@ def among_rows(
 ) -> ColumnElement[bool]:
     """Return the condition that columns together equal one of some rows: like (a, b) IN ((1, 2), …), for any number."""
     dialect_name = connection.dialect.name
-    values = listed_rows(dialect_name, "rows", len(columns), rows)
+    values = listed_rows(dialect_name, len(columns), rows)
     parameters: list[BindParameter[Any]] = [bindparam(None, value, unique=True) for value in values.values()]
     return _rows_in(dialect_name, columns, parameters)
 
 
-def one_of_rows(dialect_name: str, columns: Sequence[ColumnElement[Any]], name: str) -> ColumnElement[bool]:
+def one_of_rows(dialect_name: str, columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
     """Return the condition of `among_rows` for a cached statement; `listed_rows` returns its parameters."""
-    return _rows_in(
-        dialect_name, columns, [bindparam(each) for each in _names(dialect_name, name, len(columns))]
-    )
+    return _rows_in(dialect_name, columns, list(map(bindparam, _row_names(dialect_name, len(columns)))))
 
 
 def _rows_in(
@@ -181,18 +179,16 @@ def _rows_in(
     return tuple_(*columns).in_(items)
 
 
-def listed_rows(
-    dialect_name: str, name: str, width: int, rows: Iterable[Sequence[int | str]]
-) -> dict[str, object]:
+def listed_rows(dialect_name: str, width: int, rows: Iterable[Sequence[int | str]]) -> dict[str, object]:
     """Return rows of `width` values as parameters: one of JSON for SQLite, a list per column for PostgreSQL."""
     if dialect_name == "sqlite":
-        return {name: json.dumps([list(row) for row in rows])}
+        return {"rows": json.dumps([list(row) for row in rows])}
     columns = list(zip(*rows, strict=True)) or [()] * width
-    return dict(zip(_names(dialect_name, name, width), map(list, columns), strict=True))
+    return dict(zip(_row_names(dialect_name, width), map(list, columns), strict=True))
 
 
-def _names(dialect_name: str, name: str, width: int) -> list[str]:
-    return [name] if dialect_name == "sqlite" else [f"{name}_{n}" for n in range(width)]
+def _row_names(dialect_name: str, width: int) -> list[str]:
+    return ["rows"] if dialect_name == "sqlite" else [f"rows_{n}" for n in range(width)]
 
 
 def listed(dialect_name: str, values: Iterable[Any]) -> object:

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Update, update
 from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.database.dialects import among_rows
 from lineage_store.store.records import KnownFile
-from lineage_store.store.schema.tables import log_file
+from lineage_store.store.schema.tables import in_file, log_file
 from lineage_store.store.writes import revisions
 
 
@@ -27,7 +27,7 @@ def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
 def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
     """Mark log files that could not be read, each with the reason."""
     for file, reason in reasons.items():
-        failed = after_event(event, is_file(file))
+        failed = after_event(event, in_file(log_file, file.key))
         connection.execute(failed.values(stat_stamp=None, last_problem=reason))
 
 
@@ -35,7 +35,7 @@ def mark_failed_read(
     connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
 ) -> None:
     """Mark a log file whose reading failed the reader `failed_reads` times in a row."""
-    failed = after_event(event, is_file(file))
+    failed = after_event(event, in_file(log_file, file.key))
     connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
 
 
@@ -44,11 +44,6 @@ def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
     transition = FILE_TRANSITIONS[event]
     befalls = log_file.c.state.in_(sorted(transition.before))
     return update(log_file).where(which, befalls).values(state=transition.after)
-
-
-def is_file(file: KnownFile) -> ColumnElement[bool]:
-    """The condition of the row of a generation of a file."""
-    return (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
 
 
 def in_trouble(file: KnownFile) -> bool:

@@ -13,9 +13,9 @@ from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
 from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
-from lineage_store.store.schema.tables import ingest_problem, log_file, series, train_job
+from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.writes.file_states import after_event, is_file
+from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
 
 
@@ -29,7 +29,7 @@ def make_current(connection: Connection, file: KnownFile) -> None:
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
-    _supersede(connection, file.job_id, is_file(file) & ~log_file.c.current)
+    _supersede(connection, file.job_id, in_file(log_file, file.key) & ~log_file.c.current)
 
 
 def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:
@@ -50,10 +50,10 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
     file = _one_replaced(connection, base_dir_id, shards)
     if file is None:
         return False
-    most_rows = remove_series(connection, file.job_id, most_rows, series.c.file_no == file.file_no)
+    job_id, file_no = file
+    most_rows = remove_series(connection, job_id, most_rows, series.c.file_no == file_no)
     if most_rows > 0:
-        this = (log_file.c.job_id == file.job_id) & (log_file.c.file_no == file.file_no)
-        connection.execute(delete(log_file).where(this))
+        connection.execute(delete(log_file).where(in_file(log_file, (job_id, file_no))))
     return True
 
 

@@ -53,7 +53,7 @@ def set_file_problems(
 ) -> None:
     """Make the open problems without byte range of these files exactly the given ones."""
     dialect_name = connection.dialect.name
-    files = listed_rows(dialect_name, "files", 2, (file.key for file in states))
+    files = listed_rows(dialect_name, 2, (file.key for file in states))
     found = connection.execute(_of_files(dialect_name), files)
     wanted = {
         (*file.key, problem.kind): _row(base_dir_id, file, problem, now)
@@ -66,7 +66,7 @@ def set_file_problems(
 @cache
 def _of_files(dialect_name: str) -> Select[Any]:
     """Select the open problems without byte range of some files."""
-    mine = one_of_rows(dialect_name, (ingest_problem.c.job_id, ingest_problem.c.file_no), "files")
+    mine = one_of_rows(dialect_name, (ingest_problem.c.job_id, ingest_problem.c.file_no))
     columns = (ingest_problem.c[name] for name in ("id", "job_id", "file_no", "kind", "reason"))
     return select(*columns).where(mine, ingest_problem.c.range_end.is_(None), _OPEN)
 

@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, Text, and_, cast, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, Text, cast, delete, func, select, update
 
+from lineage_store.store.catalog import registry
 from lineage_store.store.catalog.policies import Expired
 from lineage_store.store.catalog.tombstones import BY_POLICY
 from lineage_store.store.database.dialects import among, upsert
 from lineage_store.store.schema.tables import (
     base_dir,
+    in_series,
     ingest_problem,
     samples_of,
     scalar_bucket,
@@ -27,26 +29,21 @@ from lineage_store.store.schema.tables import (
     train_job,
 )
 from lineage_store.store.writes import revisions
-from lineage_store.texts import key
 
 
 def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> int:
     """Return the id of the base dir that holds what is being removed of this one; insert it if there is none."""
-    path: str = connection.execute(select(base_dir.c.path).where(base_dir.c.id == base_dir_id)).scalar_one()
-    name = name_while_leaving(path)
-    row = {"path": name, "path_key": key(name), "created_at": now, "leaving": True}
-    connection.execute(upsert(connection, base_dir, ["path_key"]), row)
-    found: int = connection.execute(
-        select(base_dir.c.id).where(base_dir.c.path_key == key(name))
-    ).scalar_one()
-    return found
+    return registry.ensure_base_dir(connection, _leaving_name(connection, base_dir_id), now, leaving=True)
 
 
 def is_leaving(connection: Connection, base_dir_id: int) -> bool:
     """Whether jobs of a base dir are being removed, or an interrupted removal has left some."""
-    path: str = connection.execute(select(base_dir.c.path).where(base_dir.c.id == base_dir_id)).scalar_one()
-    mine = select(base_dir.c.id).where(base_dir.c.path_key == key(name_while_leaving(path)))
-    return connection.execute(mine).first() is not None
+    return registry.base_dir_id(connection, _leaving_name(connection, base_dir_id)) is not None
+
+
+def _leaving_name(connection: Connection, base_dir_id: int) -> str:
+    path = select(base_dir.c.path).where(base_dir.c.id == base_dir_id)
+    return name_while_leaving(connection.execute(path).scalar_one())
 
 
 def begin(
@@ -123,15 +120,15 @@ def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> Non
     """Delete the first samples of a series, and note what is left, so that the next step begins behind them."""
     samples = samples_of(of.plugin)
     step = samples.c.step
-    mine = and_(samples.c.job_id == job_id, samples.c.series_no == of.series_no, step >= of.first_step)
+    this = job_id, of.series_no
+    mine = in_series(samples, this) & (step >= of.first_step)
     behind = connection.execute(select(step).where(mine).order_by(step).offset(rows).limit(1)).scalar()
     connection.execute(delete(samples).where(mine if behind is None else mine & (step < behind)))
     left = {
         "first_step": of.first_step if behind is None else behind,
         "sample_count": series.c.sample_count - rows,
     }
-    this = (series.c.job_id == job_id) & (series.c.series_no == of.series_no)
-    connection.execute(update(series).where(this).values(left))
+    connection.execute(update(series).where(in_series(series, this)).values(left))
 
 
 def name_while_leaving(path: str) -> str:

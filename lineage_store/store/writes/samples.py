@@ -179,7 +179,7 @@ def _update_statistics(
         first, count = row.superseded_from, 0
         if first is not None:
             count = samples_from(connection, table, row.job_id, [row.series_no], first).get(row.series_no, 0)
-        rewritten.append((number, count, statistics_from_rows(connection, table, *number)))
+        rewritten.append((number, count, statistics_from_rows(connection, table, number)))
         if part.statistics.first_step < row.first_step:
             lowered.append(part)
     append_statistics(connection, appended)
@@ -193,7 +193,7 @@ def _known_series(
     if not files:
         return {}
     dialect_name = connection.dialect.name
-    parameters = {"of_plugin": plugin, **listed_rows(dialect_name, "files", 2, files)}
+    parameters = {"of_plugin": plugin, **listed_rows(dialect_name, 2, files)}
     rows = connection.execute(_known(dialect_name), parameters)
     return {(row[0], plugin, row[1], row[2]): row for row in rows}
 
@@ -206,6 +206,6 @@ _KNOWN_COLUMNS = (
 
 @cache
 def _known(dialect_name: str) -> Select[Any]:
-    mine = one_of_rows(dialect_name, (series.c.job_id, series.c.file_no), "files")
+    mine = one_of_rows(dialect_name, (series.c.job_id, series.c.file_no))
     columns = (series.c[name] for name in _KNOWN_COLUMNS)
     return select(*columns).where(mine, series.c.plugin == bindparam("of_plugin"))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import operator
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, case, func, select, update
+from sqlalchemy import Connection, Row, Select, Table, Update, bindparam, case, func, select, update
 
 from lineage_store.store.database.dialects import among, execute_rows, update_by_key
 from lineage_store.store.schema.tables import (
+    in_series,
     log_file,
     of_file,
     samples_of,
@@ -29,32 +29,23 @@ SeriesNumber = tuple[int, int]
 """(job id, number of the series within the job): the key of a series, with which its samples are stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The properties of a series that decide about supersession."""
-
-    number: SeriesNumber
-    file_time: int
-    first_step: int
-    superseded_from: int | None
-
-
-def supersession(of_tag: Sequence[Written]) -> dict[SeriesNumber, int | None]:
+def supersession(of_tag: Sequence[tuple[int, int]]) -> list[int | None]:
     """Return for each series of one tag and device the first superseded step; None if there is none.
 
     That is the lowest step in any file whose name has a later timestamp.
+
+    Args:
+        of_tag: for each series, the timestamp in the name of its file, and its first step.
     """
-    outcome: dict[SeriesNumber, int | None] = {}
+    lowest: dict[int, int] = {}
+    for file_time, first_step in of_tag:
+        lowest[file_time] = min(first_step, lowest.get(file_time, first_step))
+    superseded_from: dict[int, int | None] = {}
     lowest_newer: int | None = None
-    by_time: dict[int, list[Written]] = defaultdict(list)
-    for each in of_tag:
-        by_time[each.file_time].append(each)
-    for time in sorted(by_time, reverse=True):
-        for each in by_time[time]:
-            outcome[each.number] = lowest_newer
-        lowest = min(each.first_step for each in by_time[time])
-        lowest_newer = lowest if lowest_newer is None else min(lowest_newer, lowest)
-    return outcome
+    for file_time in sorted(lowest, reverse=True):
+        superseded_from[file_time] = lowest_newer
+        lowest_newer = lowest[file_time] if lowest_newer is None else min(lowest_newer, lowest[file_time])
+    return [superseded_from[file_time] for file_time, _ in of_tag]
 
 
 def recompute_supersession(
@@ -64,21 +55,16 @@ def recompute_supersession(
     several = _jobs_of_several_files(connection, job_ids) if job_ids else ()
     if not several:
         return
-    groups: dict[tuple[object, ...], list[Written]] = defaultdict(list)
-    rows: dict[SeriesNumber, Any] = {}
+    groups: dict[tuple[object, ...], list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(_WRITTEN.where(among(connection, series.c.job_id, several))):
         if tag_keys is None or row.tag_key in tag_keys:
-            group = (row.job_id, row.plugin, row.tag_key, row.device)
-            number = row.job_id, row.series_no
-            groups[group].append(Written(number, row.file_time, row.first_step, row.superseded_from))
-            rows[number] = row
-    changed = [
-        (rows[each.number], first)
-        for of_tag in groups.values()
-        for outcome in [supersession(of_tag)]
-        for each in of_tag
-        if (first := outcome[each.number]) != each.superseded_from
-    ]
+            groups[row.job_id, row.plugin, row.tag_key, row.device].append(row)
+    changed: list[tuple[Row[Any], int | None]] = []
+    for of_tag in groups.values():
+        firsts = supersession([(row.file_time, row.first_step) for row in of_tag])
+        changed += [
+            (row, first) for row, first in zip(of_tag, firsts, strict=True) if first != row.superseded_from
+        ]
     counted = [
         {**_of(number), "superseded_from": first, "superseded_count": count}
         for number, first, count in _superseded(connection, changed)
@@ -87,7 +73,7 @@ def recompute_supersession(
 
 
 def _superseded(
-    connection: Connection, of: Iterable[tuple[Any, int | None]]
+    connection: Connection, of: Iterable[tuple[Row[Any], int | None]]
 ) -> Iterator[tuple[SeriesNumber, int | None, int]]:
     """Yield for each series its number, its first superseded step, and how many of its samples are superseded.
 
@@ -124,7 +110,7 @@ def _written_from(connection: Connection, number: SeriesNumber, first: int) -> i
     Within a bucket the steps count as evenly spread.
     """
     bucket = scalar_bucket.c
-    mine = and_(bucket.job_id == number[0], bucket.series_no == number[1], bucket.last_step >= first)
+    mine = in_series(scalar_bucket, number) & (bucket.last_step >= first)
     rows = connection.execute(select(bucket.first_step, bucket.last_step, bucket["count"]).where(mine))
     return sum(
         count if first <= low else count - -((low - first) * (count - 1) // (high - low))
@@ -132,7 +118,7 @@ def _written_from(connection: Connection, number: SeriesNumber, first: int) -> i
     )
 
 
-_WRITTEN = (
+_WRITTEN: Select[Any] = (
     select(
         *(series.c[name] for name in ("job_id", "series_no", "plugin", "tag_key", "device")),
         *(series.c[name] for name in ("sample_count", "first_step", "last_step", "superseded_from")),
@@ -188,7 +174,7 @@ def _append() -> Update:
     summed = ("sample_count", "nan_count", "inf_count", "superseded_count")
     counts = {name: series.c[name] + new[name] for name in summed}
     last = {name: new[name] for name in ("last_step", "last_wall_time", "last_value")}
-    extremes: dict[str, ColumnElement[Any]] = {}
+    extremes: dict[str, Any] = {}
     for is_beyond, extreme, *with_it in (
         (operator.gt, "min_value", "min_step"),
         (operator.lt, "max_value", "max_step"),
@@ -205,10 +191,9 @@ def _append() -> Update:
 _APPEND = _append()
 
 
-def statistics_from_rows(connection: Connection, samples: Table, job_id: int, series_no: int) -> Statistics:
+def statistics_from_rows(connection: Connection, samples: Table, number: SeriesNumber) -> Statistics:
     """Compute the statistics of one series from its stored samples, as is needed after a step was written again."""
-    mine = and_(samples.c.job_id == job_id, samples.c.series_no == series_no)
-    has_values = samples is scalar_sample
+    mine = in_series(samples, number)
     first, last = (
         connection.execute(select(samples).where(mine).order_by(order).limit(1)).one()
         for order in (samples.c.step, samples.c.step.desc())
@@ -221,29 +206,28 @@ def statistics_from_rows(connection: Connection, samples: Table, job_id: int, se
         sample_count=count,
         first_step=first.step,
         first_wall_time=first.wall_time,
-        first_value=first.value if has_values else None,
+        first_value=None,
         last_step=last.step,
         last_wall_time=last.wall_time,
-        last_value=last.value if has_values else None,
+        last_value=None,
         earliest_wall_time=earliest,
         latest_wall_time=latest,
     )
-    return found._replace(**_value_statistics(connection, samples, mine)) if has_values else found
+    if samples is not scalar_sample:
+        return found
+    values = _value_statistics(connection, number)
+    return found._replace(first_value=first.value, last_value=last.value, **values)
 
 
-def _value_statistics(connection: Connection, samples: Table, mine: ColumnElement[bool]) -> dict[str, Any]:
-    value = samples.c.value
+def _value_statistics(connection: Connection, number: SeriesNumber) -> dict[str, Any]:
+    mine, value, step = in_series(scalar_sample, number), scalar_sample.c.value, scalar_sample.c.step
     infinite = value.in_([float("inf"), float("-inf")])
-    nans, infinities = connection.execute(
-        select(
-            func.coalesce(func.sum(case((value.is_(None), 1), else_=0)), 0),
-            func.coalesce(func.sum(case((infinite, 1), else_=0)), 0),
-        ).where(mine)
-    ).one()
-    found = {"nan_count": int(nans), "inf_count": int(infinities)}
+    counts = select(func.count().filter(value.is_(None)), func.count().filter(infinite)).where(mine)
+    nans, infinities = connection.execute(counts).one()
+    found: dict[str, Any] = {"nan_count": nans, "inf_count": infinities}
     for name, order in (("min", value), ("max", value.desc())):
-        finite = select(value, samples.c.step).where(mine, value.is_not(None), ~infinite)
-        row = connection.execute(finite.order_by(order, samples.c.step).limit(1)).first()
+        finite = select(value, step).where(mine, value.is_not(None), ~infinite)
+        row = connection.execute(finite.order_by(order, step).limit(1)).first()
         if row is not None:
             found |= {f"{name}_value": row.value, f"{name}_step": row.step}
     return found

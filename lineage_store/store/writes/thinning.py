@@ -18,7 +18,14 @@ from sqlalchemy import Connection, delete, select, update
 
 from lineage_store.store.catalog.thinnable import SeriesKey, Thinnable
 from lineage_store.store.database.dialects import among, insert_plain
-from lineage_store.store.schema.tables import log_file, scalar_bucket, scalar_sample, series
+from lineage_store.store.schema.tables import (
+    in_file,
+    in_series,
+    log_file,
+    scalar_bucket,
+    scalar_sample,
+    series,
+)
 from lineage_store.store.statistics import Floats, Integers, Statistics, statistics
 from lineage_store.store.writes import revisions
 
@@ -38,8 +45,7 @@ class Thinned:
 def read_samples(connection: Connection, key: SeriesKey) -> tuple[Integers, Floats]:
     """Return the steps, ascending, and the values of a series."""
     sample = scalar_sample.c
-    mine = (sample.job_id == key[0]) & (sample.series_no == key[1])
-    query = select(sample.step, sample.value).where(mine).order_by(sample.step)
+    query = select(sample.step, sample.value).where(in_series(scalar_sample, key)).order_by(sample.step)
     with connection.execute(query, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
         parts = [tuple(zip(*part, strict=True)) for part in rows.partitions()]
     steps = np.concatenate([np.empty(0, np.int64), *(np.array(part[0], np.int64) for part in parts)])
@@ -98,14 +104,13 @@ def _means(buckets: Sequence[Statistics], number: Integers, values: Floats) -> I
 
 def thin(connection: Connection, base_dir_id: int, of: Thinnable, found: Thinned) -> int:
     """Insert the buckets and delete the samples that are not kept; return how many were deleted."""
+    gone = of.sample_count - len(found.kept)
+    others = in_series(scalar_sample, of.key) & ~among(connection, scalar_sample.c.step, found.kept)
+    connection.execute(delete(scalar_sample).where(others))
     key = {"job_id": of.job_id, "series_no": of.series_no}
-    sample, gone = scalar_sample.c, of.sample_count - len(found.kept)
-    mine = (sample.job_id == of.job_id) & (sample.series_no == of.series_no)
-    connection.execute(delete(scalar_sample).where(mine, ~among(connection, sample.step, found.kept)))
     insert_plain(connection, scalar_bucket, [key | row for row in found.buckets])
-    this = (series.c.job_id == of.job_id) & (series.c.series_no == of.series_no)
-    connection.execute(update(series).where(this).values(thinned_count=gone))
-    file = (log_file.c.job_id == of.job_id) & (log_file.c.file_no == of.file_no)
+    connection.execute(update(series).where(in_series(series, of.key)).values(thinned_count=gone))
+    file = in_file(log_file, (of.job_id, of.file_no))
     connection.execute(update(log_file).where(file).values(thinned=True))
     revisions.stamp(connection, base_dir_id, [of.job_id])
     return gone

@@ -9,7 +9,7 @@ Does not know views (views/), nor how rows are written (ingest) or read (query).
 
 from __future__ import annotations
 
-from lineage_store.store.schema.tables.columns import exists_on, metadata
+from lineage_store.store.schema.tables.columns import exists_on, in_file, in_series, metadata
 from lineage_store.store.schema.tables.jobs import (
     ANNOTATED,
     CURRENT_FILE,
@@ -67,6 +67,8 @@ __all__ = [
     "evaluation_metric",
     "exists_on",
     "file_lineage",
+    "in_file",
+    "in_series",
     "ingest_cycle",
     "ingest_lease",
     "ingest_problem",

@@ -1,7 +1,7 @@
-"""What the tables share: their `MetaData`, and the columns and foreign keys that several tables have.
+"""What the tables share: their `MetaData`, the columns and foreign keys that several tables have, and their conditions.
 
-In: names, types and comments of columns; the name of a referenced table. Out: columns, and constraints that mean the
-same in every table.
+In: names, types and comments of columns; the name of a referenced table; keys. Out: columns, constraints and conditions
+that mean the same in every table.
 Does not know any table.
 """
 
@@ -17,6 +17,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Integer,
     MetaData,
+    Table,
     TextClause,
     text,
 )
@@ -94,6 +95,16 @@ def belongs_to(table: str, *columns: str) -> ForeignKeyConstraint:
 
 def revision(comment: str) -> Column[int]:
     return required("revision", BigInteger, comment, default=text("0"))
+
+
+def in_file(table: Table, key: tuple[int, int]) -> ColumnElement[bool]:
+    """Return the condition that a row is of the log file (job id, file number): its own row, or of its content."""
+    return (table.c.job_id == key[0]) & (table.c.file_no == key[1])
+
+
+def in_series(table: Table, key: tuple[int, int]) -> ColumnElement[bool]:
+    """Return the condition that a row is of the series (job id, series number): its own row, a sample or a bucket."""
+    return (table.c.job_id == key[0]) & (table.c.series_no == key[1])
 
 
 def exists_on(dialect: str, item: SchemaItem) -> bool:
