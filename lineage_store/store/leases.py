@@ -96,17 +96,12 @@ def acquire(
     locked = [_freed_row(connection, row, lasts_s, now, gives_way, wait=before_daemons) for row in seen]
     if shard_count(connection, base_dir_id) != shards.count:
         raise LeaseHeldError("The number of the base dir's shards has just been changed.", hint="Try again.")
-    lease = Lease(base_dir_id, holder, max(row.epoch for row in locked) + 1, lasts_s, shards)
-    _take(connection, lease, mode)
-    return lease
-
-
-def _take(connection: Connection, lease: Lease, mode: str) -> None:
-    """Write a new lease into the rows of its shards, which the caller has locked."""
-    now, these = database_time(connection), ingest_lease.c.shard.in_(lease.shards.numbers)
-    mine = update(ingest_lease).where(ingest_lease.c.base_dir_id == lease.base_dir_id, these)
-    term = {"acquired_at": now, "expires_at": now + timedelta(seconds=lease.lasts_s)}
-    connection.execute(mine.values(holder=lease.holder, epoch=lease.epoch, mode=mode, **term))
+    acquired_at, epoch = database_time(connection), max(row.epoch for row in locked) + 1
+    these = (ingest_lease.c.base_dir_id == base_dir_id) & ingest_lease.c.shard.in_(shards.numbers)
+    term = {"acquired_at": acquired_at, "expires_at": acquired_at + timedelta(seconds=lasts_s)}
+    taken = update(ingest_lease).where(these).values(holder=holder, epoch=epoch, mode=mode, **term)
+    connection.execute(taken)
+    return Lease(base_dir_id, holder, epoch, lasts_s, shards)
 
 
 def _freed_row(
