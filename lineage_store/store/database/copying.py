@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Table
-from sqlalchemy.exc import DBAPIError
+
+from lineage_store.store.database.statements import driver_errors
 
 
 def copying(
@@ -40,10 +41,7 @@ def copy_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, 
 
 @contextmanager
 def _copy(connection: Connection, statement: str) -> Iterator[Any]:
-    failure = connection.dialect.loaded_dbapi.Error
-    try:
+    with driver_errors(connection.dialect, statement):
         cursor: Any = connection.connection.cursor()
         with cursor, cursor.copy(statement) as copy:
             yield copy
-    except failure as error:
-        raise DBAPIError.instance(statement, None, error, failure, dialect=connection.dialect) from error

@@ -34,6 +34,7 @@ from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.compiled import share_compiled
 from lineage_store.store.database.dialects import time_now
 from lineage_store.store.database.failures import cause_of
+from lineage_store.store.database.statements import driver_errors
 from lineage_store.texts import shown_url, without_passwords
 
 _WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
@@ -156,12 +157,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 def connected(engine: Engine) -> PoolProxiedConnection:
     """Return the driver's connection from the pool; closing it returns it. Raises DatabaseUnavailableError."""
-    failure = engine.dialect.loaded_dbapi.Error
-    with _failures_named(engine):
-        try:
-            return engine.raw_connection()
-        except failure as error:
-            raise DBAPIError.instance(None, None, error, failure, dialect=engine.dialect) from error
+    with _failures_named(engine), driver_errors(engine.dialect):
+        return engine.raw_connection()
 
 
 @contextmanager

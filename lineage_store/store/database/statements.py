@@ -9,7 +9,8 @@ statement and describing its rows takes longer than finding them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -50,6 +51,16 @@ def run(connection: Connection, select: Select[Any], **given: object) -> list[tu
         raise DBAPIError.instance(statement.text, None, error, failure, dialect=connection.dialect) from error
     cursor.close()
     return rows
+
+
+@contextmanager
+def driver_errors(dialect: Dialect, statement: str | None = None) -> Iterator[None]:
+    """Raise SQLAlchemy's errors instead of the driver's own."""
+    failure = dialect.loaded_dbapi.Error
+    try:
+        yield
+    except failure as error:
+        raise DBAPIError.instance(statement, None, error, failure, dialect=dialect) from error
 
 
 def execute_as_written(connection: Connection, statement: str) -> None:
