@@ -150,7 +150,7 @@ def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetim
         rules.append((ranked.c.is_old, literal(f"keep_days = {policies.days}")))
     if policies.jobs:
         rules.append((ranked.c.nth > policies.jobs, literal(f"keep_jobs = {policies.jobs}")))
-    policy: ColumnElement[Any] = case(*rules, else_=null()).label("policy")
+    policy: ColumnElement[Any] = case(*rules).label("policy")
     columns = [column for column in ranked.c if column.name not in ("is_old", "nth")]
     if not policies.store_bytes:
         return select(*columns, policy)
@@ -164,7 +164,6 @@ def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetim
     by_size = case(
         (summed.c.policy.is_not(None), summed.c.policy),
         (beyond, literal(f"keep_store_bytes = {policies.store_bytes}")),
-        else_=null(),
     )
     others = [column for column in summed.c if column.name not in ("policy", "taken")]
     return select(*others, by_size.label("policy"))
