@@ -15,7 +15,6 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
-    Integer,
     MetaData,
     Table,
     TextClause,
@@ -73,12 +72,6 @@ def owner(
         nullable=nullable,
         index=index,
         comment=comment,
-    )
-
-
-def file_no(comment: str, *, primary_key: bool = False, nullable: bool = False) -> Column[int]:
-    return Column(
-        "file_no", Integer, primary_key=primary_key, autoincrement=False, nullable=nullable, comment=comment
     )
 
 

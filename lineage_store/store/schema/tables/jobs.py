@@ -28,7 +28,6 @@ from lineage_store.fields import LARGEST_LABEL
 from lineage_store.states import UNSETTLED, FileState, JobState, Outcome, sql_list
 from lineage_store.store.database.types import Float64, Name, UtcTime
 from lineage_store.store.schema.tables.columns import (
-    file_no,
     metadata,
     optional,
     owner,
@@ -112,7 +111,7 @@ log_file = Table(
     "log_file",
     metadata,
     owner("train_job", "its job", primary_key=True),
-    file_no("number of the file within its job", primary_key=True),
+    part_of_key("file_no", Integer, "number of the file within its job"),
     required("name", Name, "file name"),
     required("generation", Integer, "1, and one more each time the file was rewritten"),
     required("current", Boolean, "whether readers see the rows of this generation"),

@@ -7,7 +7,6 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Te
 from lineage_store.store.database.types import Float64, Name, UtcTime
 from lineage_store.store.schema.tables.columns import (
     belongs_to,
-    file_no,
     metadata,
     optional,
     owner,
@@ -26,7 +25,7 @@ ingest_problem = Table(
     owner("base_dir", "its base dir", index=True),
     owner("train_job", "its job, if it concerns one", nullable=True),
     optional("train_id", Name, "the id that names that job"),
-    file_no("its log file, if it concerns one", nullable=True),
+    optional("file_no", Integer, "its log file, if it concerns one"),
     required("path", Text, "file or directory, relative to the base dir"),
     required("kind", Text, "what sort of problem"),
     optional("range_start", BigInteger, "first byte concerned"),

@@ -12,7 +12,6 @@ from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
 from lineage_store.store.database.types import Float64, Name
 from lineage_store.store.schema.tables.columns import (
     belongs_to,
-    file_no,
     job_id,
     metadata,
     optional,
@@ -38,7 +37,7 @@ series = Table(
     metadata,
     job_id(),
     _series_no("number of the series within its job"),
-    file_no("the log file that holds it"),
+    required("file_no", Integer, "the log file that holds it"),
     required("plugin", Text, either(PLUGIN_BY_NAME)),
     required("tag_key", BigInteger, "64 bits of the tag's SHA-256"),
     required("tag", Name, "name of the value"),
