@@ -49,11 +49,7 @@ def statistics(
     first = np.flatnonzero(np.diff(number, prepend=-1))
     last = np.append(first[1:], len(number)) - 1
     nothing: list[None] = [None] * len(first)
-    zero = [0] * len(first)
-    of_values = (
-        _of_values(number, steps, values, first) if values is not None else (nothing,) * 4 + (zero,) * 2
-    )
-    columns = (
+    columns: list[list[Any]] = [
         (last - first + 1).tolist(),
         steps[first].tolist(),
         _nullable(wall_times[first]),
@@ -63,8 +59,9 @@ def statistics(
         nothing if values is None else _nullable(values[last]),
         _nullable(np.fmin.reduceat(wall_times, first)),
         _nullable(np.fmax.reduceat(wall_times, first)),
-        *of_values,
-    )
+    ]
+    if values is not None:
+        columns += _of_values(number, steps, values, first)
     return [Statistics(*row) for row in zip(*columns, strict=True)]
 
 
