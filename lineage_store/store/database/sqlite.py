@@ -72,8 +72,13 @@ def make_engine(
     engine.dialect.statement_compiler = _HintingCompiler
     file_watch.watch(engine, path, reads_snapshots=read_only)
     pool.look_after(engine, pings=False)
-    if path is not None:
-        _open_as(engine, path, read_only=read_only)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+        if path is not None and read_only:
+            arguments[0], options["uri"] = _read_only_uri(path), True
+        elif path is not None and not path.exists():
+            _create_private(path)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
@@ -121,17 +126,6 @@ def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:
         return True
     refuse_network_filesystem(path)
     return False
-
-
-def _open_as(engine: Engine, path: Path, *, read_only: bool) -> None:
-    """Before each connection create a missing file, private to its user; with `read_only`, open it for reading only."""
-
-    @event.listens_for(engine, "do_connect")
-    def connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
-        if read_only:
-            arguments[0], options["uri"] = _read_only_uri(path), True
-        elif not path.exists():
-            _create_private(path)
 
 
 class _HintingCompiler(SQLiteCompiler):
