@@ -76,14 +76,7 @@ def set_path_problems(
 ) -> None:
     """Make the open problems of the shards' directories exactly the given ones, whose subjects are the paths."""
     found = _path_problems(connection, base_dir_id, shards)
-    wanted = {
-        (problem.subject, problem.kind): {
-            **_columns(problem, now),
-            "base_dir_id": base_dir_id,
-            "path": problem.subject,
-        }
-        for problem in paths
-    }
+    wanted = {(problem.subject, problem.kind): _columns(base_dir_id, problem, now) for problem in paths}
     _reconcile(connection, found, wanted, now, ("path", "kind"))
 
 
@@ -125,8 +118,7 @@ def _reconcile(
 
 def _row(base_dir_id: int, file: KnownFile, problem: Finding, now: datetime) -> dict[str, Any]:
     return {
-        **_columns(problem, now),
-        "base_dir_id": base_dir_id,
+        **_columns(base_dir_id, problem, now),
         "job_id": file.job_id,
         "train_id": file.train_id,
         "file_no": file.file_no,
@@ -134,8 +126,10 @@ def _row(base_dir_id: int, file: KnownFile, problem: Finding, now: datetime) -> 
     }
 
 
-def _columns(problem: Finding, now: datetime) -> dict[str, Any]:
+def _columns(base_dir_id: int, problem: Finding, now: datetime) -> dict[str, Any]:
     return {
+        "base_dir_id": base_dir_id,
+        "path": problem.subject,
         "kind": problem.kind,
         "reason": problem.what,
         "remedy": problem.remedy,

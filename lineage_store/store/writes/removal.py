@@ -57,7 +57,7 @@ def begin(
     """Take jobs of a base dir out of readers' sight, and insert tombstones with the reason."""
     if job_ids:
         revision = revisions.take(connection, base_dir_id)
-        _begin(connection, leaving_id, job_ids, _reason(reason, revision, now))
+        _begin(connection, leaving_id, job_ids, reason, revision, now)
 
 
 def begin_unchanged(
@@ -73,16 +73,14 @@ def begin_unchanged(
     going = [job for job in named if known.get(job.id) == job.revision]
     for policy in sorted({job.policy for job in going}):
         jobs = [job.id for job in going if job.policy == policy]
-        _begin(connection, leaving_id, jobs, _reason(BY_POLICY + policy, revision, now))
+        _begin(connection, leaving_id, jobs, BY_POLICY + policy, revision, now)
     return going
 
 
-def _reason(text: str, revision: int, now: datetime) -> Mapping[str, Any]:
-    return {"removed_at": now, "reason": text, "revision": revision, "lifted": False}
-
-
-def _begin(connection: Connection, leaving_id: int, job_ids: Sequence[int], why: Mapping[str, Any]) -> None:
-    _bury(connection, job_ids, why)
+def _begin(
+    connection: Connection, leaving_id: int, job_ids: Sequence[int], reason: str, revision: int, now: datetime
+) -> None:
+    _bury(connection, job_ids, {"removed_at": now, "reason": reason, "revision": revision, "lifted": False})
     # With the job's id, for an interrupted removal may have left a job with the same train id.
     unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
     jobs = update(train_job).where(among(connection, train_job.c.id, job_ids))

@@ -159,12 +159,7 @@ def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, i
         execute_rows(connection, _APPEND, rows)
 
 
-_APPENDED = (
-    "of_job_id",
-    "of_series_no",
-    "of_superseded_count",
-    *(f"of_{name}" for name in Statistics._fields),
-)
+_APPENDED = [f"of_{name}" for name in ("job_id", "series_no", "superseded_count", *Statistics._fields)]
 
 
 def _append() -> Update:
