@@ -81,9 +81,9 @@ class Removals(OpenedStore):
         """
         from lineage_store.operations import policies
 
-        wanted = policies.required(self.settings)
+        policies.require(self.settings)
         for place in self._places(base_dir):
-            for job in policies.named_by(self.engine, place.id, wanted):
+            for job in policies.named_by(self.engine, place.id, self.settings):
                 yield policies.ExpiredJob.of(str(place.path), job)
 
     def remove_expired_jobs(
@@ -96,9 +96,10 @@ class Removals(OpenedStore):
         """
         from lineage_store.operations import policies, remove
 
-        done, wanted = remove.Total(), policies.required(self.settings)
+        policies.require(self.settings)
+        done = remove.Total()
         for place in self._places(base_dir):
-            for page in policies.carry_out(self.engine, place.id, wanted, self.settings):
+            for page in policies.carry_out(self.engine, place.id, self.settings):
                 done = done.plus(remove.total(page))
                 progress(done)
         return done
@@ -108,10 +109,10 @@ class Removals(OpenedStore):
         from lineage_store.ingest.thinning import named_series
         from lineage_store.operations import policies
 
-        wanted = policies.required(self.settings)
+        policies.require(self.settings)
         for place in self._places(base_dir):
-            for series in named_series(self.engine, place.id, wanted):
-                yield policies.LongSeries.of(str(place.path), series, wanted)
+            for series in named_series(self.engine, place.id, self.settings):
+                yield policies.LongSeries.of(str(place.path), series, self.settings)
 
     def thin_series(
         self, base_dir: PathLike | None = None, *, progress: Callable[[ThinTotal], None] = lambda _: None
@@ -124,9 +125,10 @@ class Removals(OpenedStore):
         """
         from lineage_store.operations import policies
 
-        done, wanted = policies.ThinTotal(), policies.required(self.settings)
+        policies.require(self.settings)
+        done = policies.ThinTotal()
         for place in self._places(base_dir):
-            for gone in policies.thin_all(self.engine, place.id, wanted, self.settings):
+            for gone in policies.thin_all(self.engine, place.id, self.settings):
                 done = policies.ThinTotal(done.series + bool(gone), done.samples + gone)
                 progress(done)
         return done
@@ -203,8 +205,9 @@ class Removals(OpenedStore):
         named = Path(os.path.normpath(absolute_path(old)))
         with self._reading(self.engine) as connection:
             known = base_dirs.find_all(connection, None)
-            found = next((place for place in known if place.path == named), None)
-            return found or base_dirs.find(connection, old)
+            return next((place for place in known if place.path == named), None) or base_dirs.find(
+                connection, old
+            )
 
     def _known(self, path: Path, found: Holdings | None) -> Holdings:
         if found is None:

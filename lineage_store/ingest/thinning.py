@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, Engine
 
+from lineage_store.config import Settings
 from lineage_store.ingest.lease import writing_under
-from lineage_store.store.catalog.policies import Policies
 from lineage_store.store.catalog.thinnable import SeriesKey, Thinnable, thinnable
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
@@ -23,7 +23,7 @@ NAMED_AT_A_TIME = 1_000
 
 
 def named_series(
-    engine: Engine, base_dir_id: int, policies: Policies, shards: Shards = ALL
+    engine: Engine, base_dir_id: int, settings: Settings, shards: Shards = ALL
 ) -> Iterator[Thinnable]:
     """Every series of a base dir's shards that the policy names; they are queried page by page."""
     last = (0, 0)
@@ -31,7 +31,7 @@ def named_series(
         with reading(engine) as connection:
             now = database_time(connection)
             page = thinnable(
-                connection, base_dir_id, policies, now, limit=NAMED_AT_A_TIME, shards=shards, after=last
+                connection, base_dir_id, settings, now, limit=NAMED_AT_A_TIME, shards=shards, after=last
             )
         yield from page
         if len(page) < NAMED_AT_A_TIME:
@@ -39,21 +39,21 @@ def named_series(
         last = page[-1].key
 
 
-def thin(engine: Engine, lead: Lease, key: SeriesKey, policies: Policies) -> int:
+def thin(engine: Engine, lead: Lease, key: SeriesKey, settings: Settings) -> int:
     """Thin a series, if the policy still names it; return how many samples were deleted. Raises LeaseLostError."""
     with reading(engine) as connection:
-        named = _named(connection, lead, key, policies)
+        named = _named(connection, lead, key, settings)
         if named is None:
             return 0
         samples = thinning.read_samples(connection, key)
-    found = thinning.thinned(*samples, policies.buckets, named.superseded_from)
+    found = thinning.thinned(*samples, settings.keep_thinned_buckets, named.superseded_from)
     with writing_under(engine, lead) as (connection, _):
-        if _named(connection, lead, key, policies) != named:
+        if _named(connection, lead, key, settings) != named:
             return 0
         return thinning.thin(connection, lead.base_dir_id, named, found)
 
 
-def _named(connection: Connection, lead: Lease, key: SeriesKey, policies: Policies) -> Thinnable | None:
+def _named(connection: Connection, lead: Lease, key: SeriesKey, settings: Settings) -> Thinnable | None:
     now = database_time(connection)
-    found = thinnable(connection, lead.base_dir_id, policies, now, limit=1, shards=lead.shards, only=key)
+    found = thinnable(connection, lead.base_dir_id, settings, now, limit=1, shards=lead.shards, only=key)
     return found[0] if found else None

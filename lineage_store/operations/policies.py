@@ -1,9 +1,9 @@
 """Apply the policies of the settings now, instead of waiting for a daemon; or list what that would remove.
 
-In: an engine, a base dir, policies. Out: the jobs and series that the policies select; afterwards these jobs are
-removed, with a tombstone each, and these series are thinned. Promises: every transaction is short; a daemon gives up
-its lease while jobs are hidden and while a group of series is thinned; the size of the store is checked again for
-each base dir. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir in memory.
+In: an engine, a base dir, the settings with the policies. Out: the jobs and series that the policies select;
+afterwards these jobs are removed, with a tombstone each, and these series are thinned. Promises: every transaction is
+short; a daemon gives up its lease while jobs are hidden and while a group of series is thinned; the size of the store
+is checked again for each base dir. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, take_out_of_sight
 from lineage_store.ingest.thinning import named_series, thin
 from lineage_store.operations.remove import removing
-from lineage_store.store.catalog.policies import Expired, Policies, expired, policies_of
+from lineage_store.store.catalog.policies import Expired, expired, has_policies
 from lineage_store.store.catalog.thinnable import Thinnable
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.texts import from_stored
@@ -81,14 +81,14 @@ class LongSeries:
     """Number of samples before thinning; at most seven per bucket stay."""
 
     @staticmethod
-    def of(base_dir: str, series: Thinnable, policies: Policies) -> LongSeries:
+    def of(base_dir: str, series: Thinnable, settings: Settings) -> LongSeries:
         """Convert a row of the catalog, whose text is in its stored form."""
         return LongSeries(
             base_dir=base_dir,
             train_id=from_stored(series.train_id),
             tag=from_stored(series.tag),
             log_file=from_stored(series.log_file),
-            policy=f"keep_every_step_days = {policies.every_step_days}",
+            policy=f"keep_every_step_days = {settings.keep_every_step_days}",
             on_disk=series.source_present,
             samples=series.sample_count,
         )
@@ -102,51 +102,47 @@ class ThinTotal:
     samples: int = 0
 
 
-def required(settings: Settings) -> Policies:
-    """Return the policies of some settings. Raises ConfigError if they have none."""
-    policies = policies_of(settings)
-    if policies is None:
+def require(settings: Settings) -> None:
+    """Raise ConfigError if the settings have no policy."""
+    if not has_policies(settings):
         raise ConfigError(
             "The settings have no policy: all jobs are kept.",
             hint="Set keep_days, keep_jobs, keep_store_bytes or keep_every_step_days; `lineage-store config show` "
             "tells what they are.",
         )
-    return policies
 
 
-def named_by(engine: Engine, base_dir_id: int, policies: Policies) -> Iterator[Expired]:
+def named_by(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[Expired]:
     """Yield every job of a base dir that the policies select now, the oldest first."""
     last = None
     while True:
         with reading(engine) as connection:
             now = database_time(connection)
-            page = expired(connection, base_dir_id, policies, now, limit=NAMED_AT_A_TIME, after=last)
+            page = expired(connection, base_dir_id, settings, now, limit=NAMED_AT_A_TIME, after=last)
         yield from page
         if len(page) < NAMED_AT_A_TIME:
             return
         last = page[-1]
 
 
-def carry_out(
-    engine: Engine, base_dir_id: int, policies: Policies, settings: Settings
-) -> Iterator[Sequence[Expired]]:
+def carry_out(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[Sequence[Expired]]:
     """Remove the jobs of a base dir that the policies select; yield them page by page, once they are hidden.
 
     Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
     """
-    named = list(named_by(engine, base_dir_id, policies))  # before taking the leases, to hold them briefly
+    named = list(named_by(engine, base_dir_id, settings))  # before taking the leases, to hold them briefly
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         for begin in range(0, len(named), JOBS_AT_A_TIME):
             yield take_out_of_sight(engine, lead, leaving, named[begin : begin + JOBS_AT_A_TIME])
 
 
-def thin_all(engine: Engine, base_dir_id: int, policies: Policies, settings: Settings) -> Iterator[int]:
+def thin_all(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[int]:
     """Thin the series of a base dir that the policies select; yield the number of samples removed from each.
 
     That number is 0 for a series that changed meanwhile. Raises LeaseHeldError if an ingester other than a daemon leads
     the base dir.
     """
-    named = named_series(engine, base_dir_id, policies)
+    named = named_series(engine, base_dir_id, settings)
     while some := list(islice(named, _SERIES_A_LEASE)):
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
-            yield from [thin(engine, lead, each.key, policies) for each in some]
+            yield from [thin(engine, lead, each.key, settings) for each in some]

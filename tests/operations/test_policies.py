@@ -25,7 +25,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.leaving import take_out_of_sight
 from lineage_store.operations import policies
-from lineage_store.operations.policies import named_by, required
+from lineage_store.operations.policies import named_by
 from lineage_store.operations.remove import removing
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
@@ -188,7 +188,7 @@ def test_what_was_not_read_yet_neither_goes_nor_counts(engine: Engine, four: Pat
 
 def test_a_job_of_which_anything_changes_after_it_was_named_stays(engine: Engine, four: Path) -> None:
     settings, base_dir_id = Settings(keep_jobs=1), register(engine, four)
-    named = list(named_by(engine, base_dir_id, required(settings)))
+    named = list(named_by(engine, base_dir_id, settings))
     with LineageStore(url_of(engine)) as store:
         store.annotate(four, "./b", tag=1)
     with removing(engine, base_dir_id, settings) as (lead, leaving):
@@ -355,7 +355,7 @@ def test_what_a_killed_removal_has_left_goes_when_nothing_else_does(
 ) -> None:
     ingest(engine, place)
     base_dir_id, settings = register(engine, place), Settings(keep_jobs=3)
-    named = list(named_by(engine, base_dir_id, required(settings)))
+    named = list(named_by(engine, base_dir_id, settings))
     with suppress(KeyboardInterrupt), removing(engine, base_dir_id, settings) as (lead, leaving):
         take_out_of_sight(engine, lead, leaving, named)
         raise KeyboardInterrupt

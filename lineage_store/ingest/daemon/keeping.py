@@ -24,7 +24,7 @@ from lineage_store.ingest.lease import release_lease
 from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, remove_rows, take_out_of_sight
 from lineage_store.ingest.thinning import named_series, thin
 from lineage_store.store import leases
-from lineage_store.store.catalog.policies import Expired, expired, policies_of
+from lineage_store.store.catalog.policies import Expired, expired, has_policies
 from lineage_store.store.database.engine import apart, database_time, reading, writing
 from lineage_store.store.holders import holder_name
 from lineage_store.store.leases import Lease
@@ -47,7 +47,7 @@ class Keeping:
         self, engine: Engine, base_dir: str, settings: Settings, should_stop: Callable[[], bool]
     ) -> None:
         self._engine, self._base_dir, self._settings = engine, base_dir, settings
-        self._policies, self._is_over = policies_of(settings), should_stop
+        self._is_over = should_stop
         self._thread: threading.Thread | None = None
         self._named: deque[Expired] = deque()
         self._leaving: Lease | None = None
@@ -59,7 +59,7 @@ class Keeping:
 
         Raises LeaseLostError.
         """
-        if self._policies is None or (self._thread is not None and self._thread.is_alive()):
+        if not has_policies(self._settings) or (self._thread is not None and self._thread.is_alive()):
             return False
         if self._named:
             return self._take_out_of_sight(lease)
@@ -121,13 +121,12 @@ class Keeping:
     def _name(self, engine: Engine, lead: Lease) -> None:
         """Look up which jobs are to be removed. If there are any, or rows of an earlier removal are left, acquire the
         lease of the base dir that holds what is leaving."""
-        assert self._policies is not None
         self._due = time.monotonic() + self._settings.keep_every_s
-        self._is_to_thin = bool(self._policies.every_step_days)
+        self._is_to_thin = bool(self._settings.keep_every_step_days)
         with reading(engine) as connection:
             now, shards = database_time(connection), lead.shards
             named = expired(
-                connection, lead.base_dir_id, self._policies, now, limit=NAMED_AT_A_TIME, shards=shards
+                connection, lead.base_dir_id, self._settings, now, limit=NAMED_AT_A_TIME, shards=shards
             )
             left = removal.is_leaving(connection, lead.base_dir_id)
         if not (named or left) or self._is_over():
@@ -156,13 +155,12 @@ class Keeping:
 
     def _thin(self, engine: Engine, lead: Lease) -> None:
         """Thin series until none is left, or until the jobs to be removed are to be looked up again."""
-        assert self._policies is not None
         self._is_to_thin, gone = False, list[int]()
-        for named in named_series(engine, lead.base_dir_id, self._policies, lead.shards):
+        for named in named_series(engine, lead.base_dir_id, self._settings, lead.shards):
             if self._is_over() or self._ended.is_set() or time.monotonic() >= self._due:
                 break
             began = time.monotonic()
-            gone.append(thin(engine, lead, named.key, self._policies))
+            gone.append(thin(engine, lead, named.key, self._settings))
             self._rest(time.monotonic() - began)
         if any(gone):
             fields = {"base_dir": self._base_dir, "series": sum(map(bool, gone)), "samples": sum(gone)}

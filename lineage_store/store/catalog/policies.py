@@ -1,14 +1,13 @@
 """Find the jobs that the retention policies in the settings name: too old, too many, or beyond the store's size.
 
-In: policies, a base dir, the database's time. Out: jobs, the oldest first, each with the policy that names it and its
-size in the store. Promises: only reads; never names live jobs, jobs that were not read yet, or, if labelled jobs are
-kept, labelled ones; once the named jobs are removed, it names no others in their place. Does not know how jobs are
-removed.
+In: the settings `keep_…` (0 means no such policy), a base dir, the database's time. Out: jobs, the oldest first, each
+with the policy that names it and its size in the store. Promises: only reads; never names live jobs, jobs that were not
+read yet, or, if labelled jobs are kept, labelled ones; once the named jobs are removed, it names no others in their
+place. Does not know how jobs are removed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -63,35 +62,13 @@ _LINEAGE_TWICE = 2
 """Lineage is stored twice: as it was written, and folded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The settings `keep_…`; 0 means no such policy."""
-
-    days: int
-    jobs: int
-    store_bytes: int
-    labelled: bool
-    every_step_days: int
-    """After so many days scalars are thinned (`thinnable.py`); the job stays."""
-    buckets: int
-
-    @property
-    def remove(self) -> bool:
-        """Whether any policy removes jobs."""
-        return bool(self.days or self.jobs or self.store_bytes)
+def has_policies(settings: Settings) -> bool:
+    """Return whether the settings have any policy: one that removes jobs, or `keep_every_step_days` (thinnable.py)."""
+    return _removes_jobs(settings) or bool(settings.keep_every_step_days)
 
 
-def policies_of(settings: Settings) -> Policies | None:
-    """Return the policies of the settings; None if they have none."""
-    found = Policies(
-        settings.keep_days,
-        settings.keep_jobs,
-        settings.keep_store_bytes,
-        settings.keep_labelled,
-        settings.keep_every_step_days,
-        settings.keep_thinned_buckets,
-    )
-    return found if found.remove or found.every_step_days else None
+def _removes_jobs(settings: Settings) -> bool:
+    return bool(settings.keep_days or settings.keep_jobs or settings.keep_store_bytes)
 
 
 class Expired(NamedTuple):
@@ -116,7 +93,7 @@ class Expired(NamedTuple):
 def expired(
     connection: Connection,
     base_dir_id: int,
-    policies: Policies,
+    settings: Settings,
     now: datetime,
     *,
     limit: int,
@@ -127,9 +104,9 @@ def expired(
 
     `store_bytes` limits the whole store: a base dir loses those of its jobs that are among the oldest of all base dirs.
     """
-    if not policies.remove:
+    if not _removes_jobs(settings):
         return []
-    job = _named(connection.dialect.name, base_dir_id, policies, now).subquery()
+    job = _named(connection.dialect.name, base_dir_id, settings, now).subquery()
     here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
     wanted = select(*(job.c[name] for name in Expired._fields)).where(here)
     if not shards.are_all:
@@ -142,17 +119,17 @@ def expired(
     return [Expired._make(row) for row in rows]
 
 
-def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetime) -> Select[Any]:
+def _named(dialect_name: str, base_dir_id: int, settings: Settings, now: datetime) -> Select[Any]:
     """Select every job with the policy that names it, or NULL."""
-    ranked = _ranked(dialect_name, base_dir_id, policies, now).subquery()
+    ranked = _ranked(dialect_name, base_dir_id, settings, now).subquery()
     rules: list[tuple[ColumnElement[bool], Any]] = [(ranked.c.stays, null())]
-    if policies.days:
-        rules.append((ranked.c.is_old, literal(f"keep_days = {policies.days}")))
-    if policies.jobs:
-        rules.append((ranked.c.nth > policies.jobs, literal(f"keep_jobs = {policies.jobs}")))
+    if settings.keep_days:
+        rules.append((ranked.c.is_old, literal(f"keep_days = {settings.keep_days}")))
+    if settings.keep_jobs:
+        rules.append((ranked.c.nth > settings.keep_jobs, literal(f"keep_jobs = {settings.keep_jobs}")))
     policy: ColumnElement[Any] = case(*rules).label("policy")
     columns = [column for column in ranked.c if column.name not in ("is_old", "nth")]
-    if not policies.store_bytes:
+    if not settings.keep_store_bytes:
         return select(*columns, policy)
     first = select(*columns, policy).subquery()
     # Jobs that stay in any case use up the room first, then the others from the newest on.
@@ -160,22 +137,23 @@ def _named(dialect_name: str, base_dir_id: int, policies: Policies, now: datetim
     order = (case((first.c.stays, 0), else_=1), first.c.begun.desc(), first.c.id.desc())
     taken = func.sum(left).over(order_by=order, rows=(None, 0)).label("taken")
     summed = select(first, taken).subquery()
-    beyond = and_(~summed.c.stays, summed.c.taken > policies.store_bytes)
+    beyond = and_(~summed.c.stays, summed.c.taken > settings.keep_store_bytes)
     by_size = case(
         (summed.c.policy.is_not(None), summed.c.policy),
-        (beyond, literal(f"keep_store_bytes = {policies.store_bytes}")),
+        (beyond, literal(f"keep_store_bytes = {settings.keep_store_bytes}")),
     )
     others = [column for column in summed.c if column.name not in ("policy", "taken")]
     return select(*others, by_size.label("policy"))
 
 
-def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: datetime) -> Select[Any]:
+def _ranked(dialect_name: str, base_dir_id: int, settings: Settings, now: datetime) -> Select[Any]:
     """Select every job with its rank by age within its base dir and its size: of all base dirs if sizes are limited."""
     job, size = train_job.c, _sizes(dialect_name).subquery()
     lineage = _lineage(dialect_name).subquery()
     begun = func.coalesce(job.last_file_time, 0).label("begun")
     newest = (begun.desc(), job.id.desc())
-    old = and_(*without_life_since(now - timedelta(days=policies.days))) if policies.days else false()
+    kept_since = now - timedelta(days=settings.keep_days)
+    old = and_(*without_life_since(kept_since)) if settings.keep_days else false()
     row = _BYTES[dialect_name]
     takes = (
         row.job
@@ -188,7 +166,7 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
         begun,
         func.coalesce(size.c.samples, 0).label("samples"),
         takes.label("store_bytes"),
-        stays(policies).label("stays"),
+        stays(settings).label("stays"),
         old.label("is_old"),
         func.row_number().over(partition_by=job.base_dir_id, order_by=newest).label("nth"),
     ).select_from(
@@ -198,14 +176,14 @@ def _ranked(dialect_name: str, base_dir_id: int, policies: Policies, now: dateti
         .outerjoin(lineage, lineage.c.job_id == job.id)
     )
     counted = counted.where(~base_dir.c.leaving)
-    return counted if policies.store_bytes else counted.where(job.base_dir_id == base_dir_id)
+    return counted if settings.keep_store_bytes else counted.where(job.base_dir_id == base_dir_id)
 
 
-def stays(policies: Policies) -> ColumnElement[bool]:
+def stays(settings: Settings) -> ColumnElement[bool]:
     """Return the condition that no policy touches a job: it is live, was not read yet, or has a label that keeps it."""
     # `last_file_time` is NULL until a job is first read.
     stays = or_(train_job.c.state == JobState.LIVE, train_job.c.last_file_time.is_(None))
-    if not policies.labelled:
+    if not settings.keep_labelled:
         return stays
     return or_(stays, func.coalesce(SAID, false()))
 

@@ -1,8 +1,8 @@
 """Find the scalar series that the policy `keep_every_step_days` names: long ones, of jobs without recent sign of life.
 
-In: policies, a base dir, the database's time. Out: series, by job and number. Promises: only reads; never names series
-of live jobs, of labelled jobs if these are kept, or series that were thinned before (if their file grows, ingest reads
-it again from its first byte).
+In: the settings `keep_…`, a base dir, the database's time. Out: series, by job and number. Promises: only reads; never
+names series of live jobs, of labelled jobs if these are kept, or series that were thinned before (if their file grows,
+ingest reads it again from its first byte).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, literal, select, tuple_
 
+from lineage_store.config import Settings
 from lineage_store.plugins import SCALAR
-from lineage_store.store.catalog.policies import Policies, stays
+from lineage_store.store.catalog.policies import stays
 from lineage_store.store.catalog.removable import without_life_since
 from lineage_store.store.schema.tables import ANNOTATED, annotation, log_file, of_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
@@ -48,7 +49,7 @@ class Thinnable(NamedTuple):
 def thinnable(
     connection: Connection,
     base_dir_id: int,
-    policies: Policies,
+    settings: Settings,
     now: datetime,
     *,
     limit: int,
@@ -60,9 +61,9 @@ def thinnable(
 
     With `only`, return this series if the policy still names it.
     """
-    if not policies.every_step_days:
+    if not settings.keep_every_step_days:
         return []
-    old = without_life_since(now - timedelta(days=policies.every_step_days))
+    old = without_life_since(now - timedelta(days=settings.keep_every_step_days))
     job, row = train_job.c, series.c
     wanted = (
         select(row.job_id, row.series_no, row.file_no, job.train_id, row.tag, log_file.c.name)
@@ -70,9 +71,9 @@ def thinnable(
         .join_from(series, log_file, of_file(series))
         .join(train_job, job.id == row.job_id)
         .outerjoin(annotation, ANNOTATED)
-        .where(job.base_dir_id == base_dir_id, *shards.conditions(), ~stays(policies), *old)
+        .where(job.base_dir_id == base_dir_id, *shards.conditions(), ~stays(settings), *old)
         .where(row.plugin == SCALAR, row.thinned_count == 0, log_file.c.current)
-        .where(row.sample_count > SAMPLES_A_BUCKET * policies.buckets)
+        .where(row.sample_count > SAMPLES_A_BUCKET * settings.keep_thinned_buckets)
     )
     this = (row.job_id, row.series_no)
     if only is not None:
