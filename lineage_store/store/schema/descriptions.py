@@ -53,9 +53,7 @@ class Relation:
 def relations() -> tuple[Relation, ...]:
     """Return every table, then every view, in the order of their definition."""
     tables = (
-        Relation(
-            "table", table.name, table.comment or "", tuple(_described(column) for column in table.columns)
-        )
+        Relation("table", table.name, table.comment or "", tuple(map(_described, table.columns)))
         for table in metadata.tables.values()
     )
     views = (
@@ -97,10 +95,6 @@ def _fill_schema_doc(connection: Connection) -> None:
 
 
 def _described(column: Column[Any]) -> Described:
-    type_ = (
-        column.type.compile(_POSTGRESQL)
-        .partition(" COLLATE")[0]
-        .lower()
-        .replace("timestamp with time zone", "timestamptz")
-    )
-    return Described(column.name, type_, column.comment or "")
+    type_ = column.type.compile(_POSTGRESQL).partition(" COLLATE")[0].lower()
+    short = type_.replace("timestamp with time zone", "timestamptz")
+    return Described(column.name, short, column.comment or "")

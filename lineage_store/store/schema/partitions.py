@@ -130,9 +130,8 @@ def ensure(connection: Connection, job_ids: Collection[int]) -> None:
     Does nothing if the store is not partitioned.
     """
     if is_partitioned(connection):
-        connection.execute(
-            text("SELECT make_sample_partitions(CAST(:job_ids AS integer[]))"), {"job_ids": list(job_ids)}
-        )
+        make = text("SELECT make_sample_partitions(CAST(:job_ids AS integer[]))")
+        connection.execute(make, {"job_ids": list(job_ids)})
 
 
 def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> set[int]:

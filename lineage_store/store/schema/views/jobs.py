@@ -25,7 +25,7 @@ _TYPE: dict[FieldType, ColumnType] = {"text": "text", "integer": "bigint", "floa
 
 
 def _columns(field: LineageField) -> Iterator[ViewColumn]:
-    yield ViewColumn(f"{field.view_column}", f"l.{field.column}", _TYPE[field.type], field.meaning)
+    yield ViewColumn(_TYPE[field.type], f"{field.view_column}", f"l.{field.column}", field.meaning)
     if field.kind_column:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from lineage_store.store.schema.views import sqlite_sql
@@ -38,11 +39,11 @@ _MACROS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """One column: its name, its SQL expression, PostgreSQL's name of its type, and its meaning."""
+    """One column: PostgreSQL's name of its type, its name, its SQL expression, and its meaning."""
 
+    type: ColumnType
     name: str
     sql: str
-    type: ColumnType
     meaning: str
 
     def typed(self, dialect: str) -> str:
@@ -73,34 +74,17 @@ class View:
         )
 
 
-def text(name: str, sql: str, meaning: str) -> ViewColumn:
-    return ViewColumn(name, sql, "text", meaning)
-
-
-def integer(name: str, sql: str, meaning: str) -> ViewColumn:
-    """Return a column of 32-bit whole numbers."""
-    return ViewColumn(name, sql, "integer", meaning)
-
-
-def bigint(name: str, sql: str, meaning: str) -> ViewColumn:
-    """Return a column of 64-bit whole numbers."""
-    return ViewColumn(name, sql, "bigint", meaning)
-
-
-def double(name: str, sql: str, meaning: str) -> ViewColumn:
-    """Return a column of 64-bit floating-point numbers."""
-    return ViewColumn(name, sql, "double precision", meaning)
-
-
-def boolean(name: str, sql: str, meaning: str) -> ViewColumn:
-    """Return a column of true and false (1 and 0 on SQLite)."""
-    return ViewColumn(name, sql, "boolean", meaning)
-
-
-def instant(name: str, sql: str, meaning: str) -> ViewColumn:
-    """Return a column of points in time, UTC."""
-    return ViewColumn(name, sql, "timestamptz", meaning)
-
+text = partial(ViewColumn, "text")
+integer = partial(ViewColumn, "integer")
+"""32-bit whole numbers."""
+bigint = partial(ViewColumn, "bigint")
+"""64-bit whole numbers."""
+double = partial(ViewColumn, "double precision")
+"""64-bit floating-point numbers."""
+boolean = partial(ViewColumn, "boolean")
+"""True and false (1 and 0 on SQLite)."""
+instant = partial(ViewColumn, "timestamptz")
+"""Points in time, UTC."""
 
 JOB = (
     text("base_dir", "b.path", "base dir of the job"),
