@@ -278,14 +278,13 @@ def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, 
         "device": file.device,
         "host": file.host,
         "state": FILE_TRANSITIONS[event].after,
-        "size_bytes": 0,
-        "byte_offset": 0,
-        "quarantined_bytes": 0,
-        "event_count": 0,
-        "modified_s": 0,
-        "closed": False,
-        "fingerprint_bytes": 0,
-        "anchor_bytes": 0,
-        "failed_reads": 0,
         "created_at": now,
+        **_UNREAD,
     }
+
+
+_NUMBERS_OF_READING = (
+    *("size_bytes", "byte_offset", "quarantined_bytes", "event_count", "modified_s"),
+    *("fingerprint_bytes", "anchor_bytes", "failed_reads"),
+)
+_UNREAD = {"closed": False, **dict.fromkeys(_NUMBERS_OF_READING, 0)}

@@ -244,10 +244,9 @@ def _failures_named(engine: Engine) -> Iterator[None]:
 
 def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     """Return an error that says which database failed, why, and what to do."""
-    cause = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
-    cause = without_passwords(cause)
-    path = sqlite_path(engine.url)
-    why = cause_of(error.orig, cause, path)
+    said = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
+    cause = without_passwords(said)
+    why = cause_of(error.orig, cause, sqlite_path(engine.url))
     kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
     return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))
 

@@ -30,9 +30,8 @@ def refresh_jobs(
     A job is live when a log file has grown in the last `live_within_s` seconds.
     """
     dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
-    jobs = listed(dialect_name, job_ids)
-    parameters = {"jobs": jobs, "grown_since": grown_since, "of_revision": revision}
-    connection.execute(_refresh(dialect_name), parameters)
+    jobs = {"jobs": listed(dialect_name, job_ids), "grown_since": grown_since, "of_revision": revision}
+    connection.execute(_refresh(dialect_name), jobs)
 
 
 def quiet_jobs(

@@ -11,13 +11,13 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, insert, select, update
+from sqlalchemy import Connection, Row, Select, insert, select, update
 
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding
 from lineage_store.store.database.dialects import among, insert_plain, listed_rows, one_of_rows
 from lineage_store.store.records import Advance, KnownFile, relative_path
-from lineage_store.store.schema.tables import ingest_problem
+from lineage_store.store.schema.tables import in_file, ingest_problem
 from lineage_store.store.shards import ALL, Shards
 
 _OPEN = ingest_problem.c.resolved_at.is_(None)
@@ -38,14 +38,10 @@ def record_range_problems(
 
 def _extended(connection: Connection, file: KnownFile, problem: Finding, now: datetime) -> bool:
     """If a stored problem ends where this one begins, extend it; return whether there was one."""
-    adjacent = and_(
-        ingest_problem.c.job_id == file.job_id,
-        ingest_problem.c.file_no == file.file_no,
-        ingest_problem.c.range_end == problem.range_start,
-        ingest_problem.c.kind == problem.kind,
-    )
-    longer = update(ingest_problem).where(adjacent).values(range_end=problem.range_end, last_seen_at=now)
-    return connection.execute(longer).rowcount > 0
+    column = ingest_problem.c
+    adjacent = (column.range_end == problem.range_start) & (column.kind == problem.kind)
+    longer = update(ingest_problem).where(in_file(ingest_problem, file.key), adjacent)
+    return connection.execute(longer.values(range_end=problem.range_end, last_seen_at=now)).rowcount > 0
 
 
 def set_file_problems(
