@@ -14,6 +14,8 @@ import secrets
 import socket
 from pathlib import Path
 
+from lineage_store.store.database.locks import state_and_begin
+
 _NAME = re.compile(r".*:([1-9]\d{0,8}):([0-9a-f]{8})-(\d+)-[0-9a-f]+", re.DOTALL)
 
 
@@ -40,21 +42,13 @@ def lives(holder: str) -> bool | None:
         return False
     except PermissionError:
         pass  # the process exists, but belongs to another user
-    state, since = _state_and_begin(pid)
+    state, since = state_and_begin(pid)
     return None if not since else since == name[3] and state not in "ZX"
 
 
 def begun(pid: int) -> str:
     """Return when a process started, in clock ticks since boot; "" if unknown. Tells apart uses of one process id."""
-    return _state_and_begin(pid)[1]
-
-
-def _state_and_begin(pid: int) -> tuple[str, str]:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return "", ""
-    return fields[0], fields[19]
+    return state_and_begin(pid)[1]
 
 
 def _place() -> str:

@@ -1,6 +1,7 @@
-"""Which processes write and read a SQLite file now, by Linux's list of file locks.
+"""Which processes write and read a SQLite file now, by Linux's list of file locks; what /proc says of a process.
 
-In: the database's file. Out: process ids; none if there is no /proc, no lock, or the process cannot be seen from here.
+In: the database's file, or a process id. Out: process ids; none if there is no /proc, no lock, or the process cannot be
+seen from here; a process's command, state and beginning, empty if they are unknown.
 Knows where SQLite locks: byte 120 of the -shm file in WAL mode, else the database file itself.
 """
 
@@ -52,10 +53,16 @@ def command_of(pid: int) -> str:
 
 def is_stopped(pid: int) -> bool:
     """Return whether a process is stopped (by SIGSTOP or a debugger), so that it will not release its locks."""
+    return state_and_begin(pid)[0] in ("T", "t")
+
+
+def state_and_begin(pid: int) -> tuple[str, str]:
+    """Return a process's state, a letter, and when it started, in clock ticks since boot; both "" if unknown."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "Tt"
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return False
+        return "", ""
+    return fields[0], fields[19]
 
 
 def _locks(kind: str) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
