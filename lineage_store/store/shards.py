@@ -46,13 +46,14 @@ class Shards:
         """Return whether a stored path relative to the base dir (`.` is the base dir) belongs to these shards."""
         return self.hold("./" if path == "." else f"./{path.partition('/')[0]}")
 
-    def conditions(self) -> tuple[ColumnElement[bool], ...]:
-        """Return conditions on `train_job` that select the jobs of these shards; none if these are all shards."""
-        if self.are_all:
-            return ()
+    def conditions(self, base_dir_id: int) -> tuple[ColumnElement[bool], ...]:
+        """Return conditions on `train_job` that select the jobs of these shards of a base dir."""
         from lineage_store.store.schema.tables import train_job  # a reading process needs no SQL
 
-        return ((train_job.c.train_key.bitwise_and(_WITHOUT_SIGN) % self.count) == self.number,)
+        mine = train_job.c.base_dir_id == base_dir_id
+        if self.are_all:
+            return (mine,)
+        return mine, (train_job.c.train_key.bitwise_and(_WITHOUT_SIGN) % self.count) == self.number
 
 
 ALL = Shards()

@@ -35,7 +35,7 @@ def file_keys(
     """Return the current log files of a base dir, or of one job (stored id), by name; or `sample` of them at random."""
     found = (
         select(log_file.c.job_id, log_file.c.file_no)
-        .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
+        .join_from(log_file, train_job)
         .where(train_job.c.base_dir_id == base_dir_id, log_file.c.current)
     )
     if train_id is not None:
@@ -49,9 +49,7 @@ def file_keys(
 
 def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
     """Return a file's row of `log_file` with its `train_id`; None if the file is no longer current."""
-    query = select(log_file, train_job.c.train_id).join_from(
-        log_file, train_job, train_job.c.id == log_file.c.job_id
-    )
+    query = select(log_file, train_job.c.train_id).join_from(log_file, train_job)
     return connection.execute(query.where(in_file(log_file, file), log_file.c.current)).first()
 
 

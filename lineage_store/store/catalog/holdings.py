@@ -21,7 +21,7 @@ _OF_NO_LOG_FILE = ingest_problem.c.file_no.is_(None)
 def generations(connection: Connection, base_dir_id: int, train_id: str) -> list[Row[Any]]:
     """Return every generation of every log file of a job, by name and generation."""
     mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
-    query = select(log_file).join_from(log_file, train_job, train_job.c.id == log_file.c.job_id).where(mine)
+    query = select(log_file).join_from(log_file, train_job).where(mine)
     return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
 
 

@@ -110,7 +110,7 @@ def expired(
     here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
     wanted = select(*(job.c[name] for name in Expired._fields)).where(here)
     if not shards.are_all:
-        mine = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
+        mine = select(train_job.c.id).where(*shards.conditions(base_dir_id))
         wanted = wanted.where(job.c.id.in_(mine))
     if after is not None:
         place = tuple_(job.c.begun, job.c.id)

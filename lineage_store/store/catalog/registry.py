@@ -78,7 +78,7 @@ def known_files(
     connection: Connection, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
 ) -> list[KnownFile]:
     """Return the newest generation of every log file of a base dir's shards, or of the jobs `only` in them, by path."""
-    query = _KNOWN.where(train_job.c.base_dir_id == base_dir_id, *shards.conditions())
+    query = _KNOWN.where(*shards.conditions(base_dir_id))
     if only is None:
         return _newest(connection.execute(query))
     return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
@@ -91,9 +91,8 @@ def next_known(
 
     The last job is the next call's `after`; None if no job is left.
     """
-    behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id > after)
-    of_shards = select(train_job.c.id, train_job.c.train_id).where(behind, *shards.conditions())
-    jobs = of_shards.order_by(train_job.c.train_id)
+    of_shards = select(train_job.c.id, train_job.c.train_id).where(*shards.conditions(base_dir_id))
+    jobs = of_shards.where(train_job.c.train_id > after).order_by(train_job.c.train_id)
     if upto is not None:
         jobs = jobs.where(train_job.c.train_id <= upto)
     found = connection.execute(jobs.limit(JOBS_AT_ONCE)).all()
@@ -133,13 +132,9 @@ def next_numbers(
 
 def live_jobs(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> frozenset[str]:
     """Return the train ids of the jobs that are live, or have a file with suspect bytes."""
-    of_base_dir = select(train_job.c.train_id).where(
-        train_job.c.base_dir_id == base_dir_id, *shards.conditions()
-    )
-    growing = of_base_dir.where(train_job.c.state == JobState.LIVE)
-    suspect = of_base_dir.join(log_file, log_file.c.job_id == train_job.c.id).where(
-        UNSETTLED, log_file.c.state == FileState.SUSPECT
-    )
+    jobs = select(train_job.c.train_id).where(*shards.conditions(base_dir_id))
+    growing = jobs.where(train_job.c.state == JobState.LIVE)
+    suspect = jobs.join(log_file).where(UNSETTLED, log_file.c.state == FileState.SUSPECT)
     return frozenset(connection.execute(growing.union(suspect)).scalars())
 
 
@@ -180,7 +175,7 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
     mine = train_job.c.base_dir_id == base_dir_id
     pending = (
         select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
-        .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
+        .join_from(log_file, train_job)
         .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
         # Without the hint SQLite would scan all files of each job, because these are neighbours in the table.
         .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
@@ -228,7 +223,7 @@ def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
 
 _KNOWN = (
     select(*(train_job.c.train_id if name == "train_id" else log_file.c[name] for name in KnownFile._fields))
-    .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
+    .join_from(log_file, train_job)
     .order_by(log_file.c.job_id, log_file.c.name, log_file.c.generation)
 )
 

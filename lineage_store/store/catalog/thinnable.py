@@ -71,7 +71,7 @@ def thinnable(
         .join_from(series, log_file, of_file(series))
         .join(train_job, job.id == row.job_id)
         .outerjoin(annotation, ANNOTATED)
-        .where(job.base_dir_id == base_dir_id, *shards.conditions(), ~stays(settings), *old)
+        .where(*shards.conditions(base_dir_id), ~stays(settings), *old)
         .where(row.plugin == SCALAR, row.thinned_count == 0, log_file.c.current)
         .where(row.sample_count > SAMPLES_A_BUCKET * settings.keep_thinned_buckets)
     )

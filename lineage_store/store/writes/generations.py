@@ -60,8 +60,7 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
 def _one_replaced(connection: Connection, base_dir_id: int, shards: Shards) -> Row[Any, Any] | None:
     return connection.execute(
         select(log_file.c.job_id, log_file.c.file_no)
-        .join_from(log_file, train_job, train_job.c.id == log_file.c.job_id)
-        .where(train_job.c.base_dir_id == base_dir_id, UNSETTLED, log_file.c.state == FileState.REPLACED)
-        .where(*shards.conditions())
+        .join_from(log_file, train_job)
+        .where(*shards.conditions(base_dir_id), UNSETTLED, log_file.c.state == FileState.REPLACED)
         .limit(1)
     ).first()

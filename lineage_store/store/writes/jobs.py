@@ -39,8 +39,9 @@ def quiet_jobs(
 ) -> list[int]:
     """Return the jobs that are marked live but have not grown for `live_within_s` seconds."""
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
-    wanted = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.state == JobState.LIVE) & quiet
-    return list(connection.execute(select(train_job.c.id).where(wanted, *shards.conditions())).scalars())
+    live = (train_job.c.state == JobState.LIVE) & quiet
+    jobs = select(train_job.c.id).where(*shards.conditions(base_dir_id), live)
+    return list(connection.execute(jobs).scalars())
 
 
 def _streams(dialect_name: str) -> Subquery:
