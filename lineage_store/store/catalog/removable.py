@@ -44,9 +44,9 @@ def removable(
     connection: Connection, base_dir_id: int, rules: Rules, now: datetime, *, limit: int, after: int = 0
 ) -> list[Removable]:
     """Return the next `limit` jobs that the rules name with an id greater than `after`, by id."""
-    mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.id > after)
-    wanted = select(*(train_job.c[name] for name in Removable._fields))
-    wanted = wanted.where(mine, train_job.c.state != JobState.LIVE)
+    behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.id > after)
+    columns = (train_job.c[name] for name in Removable._fields)
+    wanted = select(*columns).where(behind, train_job.c.state != JobState.LIVE)
     if rules.older_than_s is not None:
         wanted = wanted.where(*without_life_since(now - timedelta(seconds=rules.older_than_s)))
     if rules.missing:

@@ -214,10 +214,8 @@ def _drop_unused_graphs(connection: Connection, graph_ids: Iterable[int]) -> Non
     locked = connection.execute(mine.with_for_update(skip_locked=True)).scalars().all()
     if locked:
         graph = lineage.c.dataset_graph_id
-        used = set(
-            connection.execute(select(graph).where(among(connection, graph, locked)).distinct()).scalars()
-        )
-        unused = [each for each in locked if each not in used]
+        used = connection.execute(select(graph).where(among(connection, graph, locked)).distinct())
+        unused = set(locked).difference(used.scalars())
         connection.execute(delete(dataset_graph).where(among(connection, dataset_graph.c.id, unused)))
 
 
