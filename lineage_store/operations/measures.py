@@ -22,6 +22,7 @@ from lineage_store.operations import health
 from lineage_store.query.views import view_rows
 from lineage_store.store.admin.replay import Replay
 from lineage_store.store.database.engine import database_time, reading, sqlite_path
+from lineage_store.store.database.filesystem import beside
 from lineage_store.store.schema.tables import base_dir, ingest_total
 
 Row = Mapping[str, Any]
@@ -91,6 +92,6 @@ def _read(connection: Connection, engine: Engine) -> tuple[Any, ...]:
     path = sqlite_path(engine.url)
     if path is None:
         return rows, totals, problems, int(connection.execute(_SIZE).scalar_one()), None
-    files = [path, Path(f"{path}-wal")]
+    files = [path, beside(path, "-wal")]
     size, disk = sum(file.stat().st_size for file in files if file.exists()), shutil.disk_usage(path)
     return rows, totals, problems, size, Disk(disk.total, disk.free)

@@ -64,7 +64,11 @@ def write(engine: Engine, *statements: str) -> None:
             connection.execute(text(statement))
 
 
-def test_whoever_holds_the_write_lock_is_found(path: Path) -> None:
+@pytest.mark.parametrize("linked", [False, True])
+def test_whoever_holds_the_write_lock_is_found(linked: bool, path: Path, tmp_path: Path) -> None:
+    if linked:
+        path = tmp_path / "link.sqlite3"
+        path.symlink_to(tmp_path / "store.sqlite3")
     assert writer_of(path) is None
     with another_process_that_writes(path) as pid:
         assert writer_of(path) == pid

@@ -7,12 +7,12 @@ and starts it over, but not while somebody still reads an older state.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import Engine
 
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.database.filesystem import beside
 from lineage_store.store.database.locks import command_of, readers_of
 from lineage_store.store.database.sqlite import WAL_KEPT_BYTES
 
@@ -36,7 +36,7 @@ def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None
     if path is None:
         return None
     try:
-        size = Path(f"{path}-wal").stat().st_size
+        size = beside(path, "-wal").stat().st_size
     except FileNotFoundError:
         return None
     if size <= large_bytes:

@@ -22,6 +22,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.finding_kinds import KINDS
+from lineage_store.store.database.filesystem import beside
 
 GONE, REPLACED = "gone", "replaced"
 _NEVER_REMOVE = (
@@ -48,7 +49,7 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
     """Check at each use of a connection that the file is still the one that was opened; None: a database in memory."""
     if path is None:
         return
-    log_path, index_path = (Path(f"{os.path.realpath(path)}{suffix}") for suffix in ("-wal", "-shm"))
+    log_path, index_path = beside(path, "-wal"), beside(path, "-shm")
     known = _Known(path, log_path, index_path)
 
     @event.listens_for(engine, "do_connect")
@@ -56,7 +57,9 @@ def watch(engine: Engine, path: Path | None, *, reads_snapshots: bool) -> None:
         if known.opened and not path.exists():
             raise _gone(path)
         if known.old_log is not None and identity_of(log_path) == known.old_log:
-            raise _replaced(path, f"Remove {log_path.name} and {path.name}-shm: they belong to the old one.")
+            raise _replaced(
+                path, f"Remove {log_path.name} and {index_path.name}: they belong to the old one."
+            )
 
     @event.listens_for(engine, "connect")
     def remember(_connection: Any, record: ConnectionPoolEntry) -> None:

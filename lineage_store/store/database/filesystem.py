@@ -1,4 +1,4 @@
-"""Where a SQLite file may be: on a local filesystem only.
+"""Where a SQLite file may be: on a local filesystem only; and where SQLite puts its other files.
 
 In: a path. Out: the type of the filesystem that it is on, or an error that says why not and what to do. Promises: mount
 points with any bytes in their names are read correctly. Why: SQLite's write-ahead log needs memory that the processes
@@ -43,6 +43,11 @@ def filesystem_type(path: Path, mountinfo: Path = MOUNTINFO) -> str | None:
 def is_network(kind: str | None) -> bool:
     """Return whether a filesystem type is a network one; FUSE counts as one, because anything may be behind it."""
     return kind is not None and (kind in NETWORK_FILESYSTEMS or kind == "fuse" or kind.startswith("fuse."))
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return SQLite's "-wal" or "-shm" of a database: it is beside the file itself, if `path` is a symbolic link."""
+    return Path(f"{os.path.realpath(path)}{suffix}")
 
 
 def refuse_network_filesystem(path: Path, mountinfo: Path = MOUNTINFO) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from lineage_store.store.database.filesystem import beside
 from lineage_store.texts import without_passwords
 
 _WRITER = 120
@@ -20,7 +21,7 @@ _READERS = range(123, 128)
 
 def writer_of(path: Path) -> int | None:
     """Return the id of the process that has the write lock of a SQLite database now."""
-    files = {_inode(Path(f"{path}-shm")): (_WRITER, _WRITER), _inode(path): None}
+    files = {_inode(beside(path, "-shm")): (_WRITER, _WRITER), _inode(path): None}
     return next(
         (
             pid
@@ -33,7 +34,7 @@ def writer_of(path: Path) -> int | None:
 
 def readers_of(path: Path) -> list[int]:
     """Return the ids of other processes that are reading a SQLite database in WAL mode now."""
-    shared = _inode(Path(f"{path}-shm"))
+    shared = _inode(beside(path, "-shm"))
     found = {
         pid
         for pid, inode, span in _locks("READ")

@@ -23,7 +23,12 @@ from sqlalchemy.engine import URL
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, PermissionDeniedError
 from lineage_store.store.database import file_watch, pool
 from lineage_store.store.database.failures import UNABLE_TO_OPEN
-from lineage_store.store.database.filesystem import filesystem_type, is_network, refuse_network_filesystem
+from lineage_store.store.database.filesystem import (
+    beside,
+    filesystem_type,
+    is_network,
+    refuse_network_filesystem,
+)
 from lineage_store.store.database.sqlite_timeout import TimedConnection
 
 LEAST_VERSION = (3, 35)
@@ -174,11 +179,11 @@ def _read_only_uri(path: Path) -> str:
     uri = f"file:{quote(os.fsencode(path))}?mode=ro"
     if not path.exists() or os.access(path, os.W_OK):
         return uri
-    beside = [Path(f"{os.path.realpath(path)}{suffix}") for suffix in ("-wal", "-shm")]
-    if _has_write_ahead_log(path) and not all(each.exists() for each in beside):
+    log, index = beside(path, "-wal"), beside(path, "-shm")
+    if _has_write_ahead_log(path) and not (log.exists() and index.exists()):
         raise DatabaseUnavailableError(
             f"The SQLite store {path} cannot be read now: it keeps a write-ahead log, nobody has it open, and "
-            f"this user may not make {beside[0].name} and {beside[1].name}, without which SQLite does not read it.",
+            f"this user may not make {log.name} and {index.name}, without which SQLite does not read it.",
             hint="Read it while its user's daemon runs, read a snapshot that its user makes "
             "(`lineage-store publish FILE`), or be its user.",
             cause="closed",
