@@ -79,15 +79,14 @@ def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> 
     name = f"{key[0]} {key[1]!r}"
     has_value = BY_NAME[key[0]].has_value
     columns = SCALAR_COLUMNS if has_value else PAYLOAD_COLUMNS
-    counted, left, of_buckets = _Counted(series.superseded_from, has_value=has_value), 0, list[str]()
+    counted, left, of_buckets = _Counted(series.superseded_from), 0, list[str]()
     rows, written = audit.samples(connection, series), walk.claims.of(key)
-    stored: Iterator[tuple[int, str]]
-    stored = ((row.step, canonical([getattr(row, column) for column in columns])) for row in rows)
     if series.thinned_count:
         in_buckets = _held_against(audit.buckets(connection, series), written, of_buckets)
-        written = counted.passed(in_buckets)
+        written = counted.written(in_buckets)
     else:
-        stored = counted.passed(stored)
+        rows = counted.passed(rows, has_value=has_value)
+    stored = ((row.step, canonical([getattr(row, column) for column in columns])) for row in rows)
     for step, mine, theirs in _merged(stored, written):
         left += mine is not None
         if theirs is None:
@@ -106,12 +105,13 @@ def _held_against(
     buckets: Iterable[Row[Any]], written: Iterable[tuple[int, str]], found: list[str]
 ) -> Iterator[tuple[int, str]]:
     """Pass the samples of a scalar on, and append the buckets that do not agree with them to `found`."""
-    waiting, counted = deque(buckets), _Counted()
+    waiting, counted = deque(buckets), _Counted(None)
     for step, content in written:
         while waiting and step > waiting[0].last_step:
             found += counted.unlike_bucket(waiting.popleft())
-            counted = _Counted()
-        counted.add(step, content)
+            counted = _Counted(None)
+        counted.add(step)
+        counted.add_value(json.loads(content)[1])
         yield step, content
     if waiting:
         found += counted.unlike_bucket(waiting.popleft())
@@ -123,8 +123,7 @@ def _held_against(
 class _Counted:
     """Counts the statistics of a series while its samples are iterated."""
 
-    def __init__(self, superseded_from: int | None = None, *, has_value: bool = True) -> None:
-        self._has_value = has_value
+    def __init__(self, superseded_from: int | None) -> None:
         self._superseded_from = math.inf if superseded_from is None else superseded_from
         self.sample_count = self.nan_count = self.inf_count = self.superseded_count = 0
         self.first_step: int | None = None
@@ -132,20 +131,26 @@ class _Counted:
         self.min_value: float | None = None
         self.max_value: float | None = None
 
-    def passed(self, samples: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    def passed(self, rows: Iterable[Row[Any]], *, has_value: bool) -> Iterator[Row[Any]]:
+        for row in rows:
+            self.add(row.step)
+            if has_value:
+                self.add_value(row.value)
+            yield row
+
+    def written(self, samples: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         for step, content in samples:
-            self.add(step, content)
+            self.add(step)
+            self.add_value(json.loads(content)[1])
             yield step, content
 
-    def add(self, step: int, content: str) -> None:
+    def add(self, step: int) -> None:
         self.sample_count += 1
         self.first_step = step if self.first_step is None else self.first_step
         self.last_step = step
         self.superseded_count += step >= self._superseded_from
-        if self._has_value:
-            self._add_value(json.loads(content)[1])
 
-    def _add_value(self, value: float | None) -> None:
+    def add_value(self, value: float | None) -> None:
         if value is None:
             self.nan_count += 1
         elif math.isinf(value):
