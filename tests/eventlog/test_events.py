@@ -164,6 +164,7 @@ def test_explanation_in_a_summary_file_is_ignored() -> None:
     [
         (b"", "wall_time"),
         (summary_pb2.Event(version="x").SerializePartialToString(), "wall_time"),
+        (summary_pb2.Event(graph_def={}).SerializePartialToString(), "wall_time"),
         (b"\x09\x00\x00", "no Event"),
         (b"\xff" * 20, "no Event"),
         (summary_payload(summary_pb2.Summary.Value(scalar_value=1.0)), "tag"),
