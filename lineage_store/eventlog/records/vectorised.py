@@ -180,11 +180,10 @@ class _Headers:
         if period == 0 or (end - start) // sum(cycle) * period < _FEWEST_IN_CYCLES:
             return start
         ends = list(accumulate(cycle))
-        headers = [
-            self.buffer[start - ends[-1] + until - length :][:HEADER_BYTES]
-            for until, length in zip(ends, cycle, strict=True)
-        ]
-        columns = np.array([0, *ends[:-1]])
+        begins = [0, *ends[:-1]]
+        before = [start - ends[-1] + begin for begin in begins]
+        headers = [self.buffer[at : at + HEADER_BYTES] for at in before]
+        columns = np.array(begins)
         every = np.frombuffer(self.buffer, np.uint8)
         count = _cycle_count(every, start, (end - start) // ends[-1], columns, headers, ends[-1])
         self.close_block()
