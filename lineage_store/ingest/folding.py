@@ -21,7 +21,15 @@ from lineage_store.fields import less_is_better
 from lineage_store.findings import Finding, finding, joined
 from lineage_store.ingest.decode import bounds
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
-from lineage_store.store.records import Advance, FileKey, FileLineage, KnownFile, LineageRow, relative_path
+from lineage_store.store.records import (
+    Advance,
+    FileKey,
+    FileLineage,
+    FoldedLineage,
+    KnownFile,
+    LineageRow,
+    relative_path,
+)
 from lineage_store.store.writes import lineage
 from lineage_store.store.writes.lineage import FileOfJob
 from lineage_store.store.writes.summaries import write_summaries
@@ -74,13 +82,15 @@ def refold(
         return
     folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
     alone = lineage.jobs_of_one_file(connection, folded)
-    lineage.replace_lineage(connection, {job: found for job, found in folded.items() if job in alone})
+    folds = {job: found for job, found in folded.items() if job in alone}
     files: dict[int, list[FileOfJob]] = {job: [] for job in job_ids if job not in alone}
     for file in lineage.files_of_jobs(connection, files):
         if file.current:
             files[file.job_id].append(file)
     for portion in _portions(files):
-        _fold(connection, portion)
+        lineage.replace_lineage(connection, folds | _folds(connection, portion))
+        folds = {}
+    lineage.replace_lineage(connection, folds)
     write_summaries(connection, job_ids, less_is_better(settings.less_is_better))
 
 
@@ -148,7 +158,7 @@ def _portions(files: Mapping[int, list[FileOfJob]]) -> Iterator[dict[int, list[F
         yield portion
 
 
-def _fold(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> None:
+def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> dict[int, FoldedLineage]:
     """Fold jobs from the events that count, and the user-defined values of the files that count."""
     bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
     places = {
@@ -165,4 +175,4 @@ def _fold(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> N
         for key in counting[job]:
             merge(user, json.loads(users.pop(key)))
         folds[job] = come_to({kind: contents[places[job, kind]] for kind in found}, user)
-    lineage.replace_lineage(connection, folds)
+    return folds

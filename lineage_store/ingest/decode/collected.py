@@ -114,13 +114,17 @@ class Collected:
             step=at.get("step"),
         )
 
-    def rows(self, outcome: NeedData | Suspect, sample_count: int, latest: float | None) -> FileRows:
+    def rows(
+        self, outcome: NeedData | Suspect, sample_count: int, latest: float | None, *, fold: bool
+    ) -> FileRows:
         """Return the rows of the chunk.
 
         Args:
             outcome: why decoding ended.
             sample_count: how many samples of the file `samples` has.
             latest: their greatest wall time.
+            fold: whether to fold the lineage of a file that was read from its beginning; in most jobs it is the only
+                lineage file.
         """
         suspect = None
         if isinstance(outcome, Suspect):
@@ -135,13 +139,12 @@ class Collected:
             last_wall_time=max((time for time in times if time is not None), default=None),
             sample_count=sample_count,
             lineage_events=tuple(self.lineage_events),
-            folded=self._folded(),
+            folded=self._folded() if fold else None,
             problems=tuple(self.problems),
             suspect=suspect,
         )
 
     def _folded(self) -> FoldedLineage | None:
-        """The folded lineage of a file that was read from its beginning: in most jobs it is the only lineage file."""
         file, events = self.chunk.file, self.lineage_events
         if file.byte_offset or not events:
             return None

@@ -8,7 +8,7 @@ not depend on the others. Does not know the database or the disk, nor how a fram
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +55,12 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
         _take_together(collected, settings)
     outcomes = [_take_rest(each, settings) for each in collected]
     gathered = samples.gathered()
-    rows = map(Collected.rows, collected, outcomes, gathered.counts, gathered.latest)
+    found = zip(collected, outcomes, gathered.counts, gathered.latest, strict=True)
+    lineage_files = Counter(each.file.job_id for each in chunks if each.file.kind == "lineage")
+    rows = [
+        each.rows(outcome, count, latest, fold=lineage_files[each.chunk.file.job_id] == 1)
+        for each, outcome, count, latest in found
+    ]
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)
 
 

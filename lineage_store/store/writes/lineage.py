@@ -138,6 +138,8 @@ def jobs_of_one_file(connection: Connection, job_ids: Collection[int]) -> set[in
 
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
     """Replace the folded lineage of jobs; delete dataset pipelines that no job has any more."""
+    if not folds:
+        return
     before = _graphs_of(connection, folds)
     _delete_lineage(connection, folds)
     graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
