@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, Table, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, Table, func, select
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.catalog.registry import next_numbers
@@ -71,9 +71,23 @@ def write_samples(
     Returns the ids of the jobs and the tag keys whose supersession must be computed again, and the files of which
     samples were left out. Raises BookmarkMovedError if one of the series was thinned: its file must be read again.
     """
+    batch = [(columns, _parts(columns)) for columns in samples]
+    parts = [part for _, of_plugin in batch for part in of_plugin]
+    # A file whose bookmark is at 0 has no series yet.
+    known = _known_series(connection, {part.name.file.key for part in parts if part.name.file.byte_offset})
+    if any(row.thinned_count for row in known.values()):
+        raise BookmarkMovedError("A log file was thinned since it was looked at; nothing was written.")
     room = _Room(most_tags)
-    moved = [part for columns in samples for part in _write_plugin(connection, columns, room)]
+    new = _create(connection, [part for part in parts if part.key not in known], room)
+    moved = [part for each in batch for part in _write_plugin(connection, *each, known, new)]
     return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}, room.full
+
+
+def _parts(samples: SampleColumns) -> list[_Part]:
+    return [
+        _Part((name.file.job_id, samples.plugin, key(name.tag), name.file.file_no), name, found)
+        for name, found in zip(samples.series, samples.statistics, strict=True)
+    ]
 
 
 @dataclass(slots=True)
@@ -93,38 +107,37 @@ class _Room:
         return True
 
 
-def _write_plugin(connection: Connection, samples: SampleColumns, room: _Room) -> list[_Part]:
-    """Store samples of one plugin; return the series that are new or begin at a lower step than before."""
-    parts = [
-        _Part((name.file.job_id, samples.plugin, key(name.tag), name.file.file_no), name, found)
-        for name, found in zip(samples.series, samples.statistics, strict=True)
-    ]
-    # A file whose bookmark is at 0 has no series yet.
-    begun = {name.file.key for name in samples.series if name.file.byte_offset}
-    known = _known_series(connection, samples.plugin, begun)
-    if any(row.thinned_count for row in known.values()):
-        raise BookmarkMovedError("A log file was thinned since it was looked at; nothing was written.")
-    created = [part for part in parts if part.key not in known]
-    extended = [part for part in parts if part.key in known]
-    new = _create(connection, created, room)
-    if len(new) < len(created):
-        kept = [part.key in known or part.key in new for part in parts]
-        created = [part for part in created if part.key in new]
-        parts = list(compress(parts, kept))
-        samples = samples.only(kept)
-        if not parts:
-            return []
+def _write_plugin(
+    connection: Connection,
+    samples: SampleColumns,
+    parts: Sequence[_Part],
+    known: Mapping[SeriesKey, Row[Any]],
+    new: Mapping[SeriesKey, int],
+) -> list[_Part]:
+    """Store samples of one plugin; return the series that are new or begin at a lower step than before.
+
+    Args:
+        known: the series that were stored before the batch.
+        new: the numbers of those that were created for it; samples of further ones are left out.
+    """
+    kept = [part.key in known or part.key in new for part in parts]
+    if not all(kept):
+        parts, samples = list(compress(parts, kept)), samples.only(kept)
+    if not parts:
+        return []
     table = samples_of(samples.plugin)
     series_nos = np.array([new.get(part.key) or known[part.key].series_no for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
     ]
     bulk.write(connection, table, samples, series_nos, rewritten)
+    extended = [part for part in parts if part.key in known]
     superseded = {
         part.key: _samples_from(samples, n, known[part.key].superseded_from)
         for n, part in enumerate(parts)
         if part.key in known
     }
+    created = [part for part in parts if part.key in new]
     return created + _update_statistics(connection, table, extended, known, superseded)
 
 
@@ -187,19 +200,16 @@ def _update_statistics(
     return lowered
 
 
-def _known_series(
-    connection: Connection, plugin: str, files: Collection[FileKey]
-) -> dict[SeriesKey, Row[Any]]:
+def _known_series(connection: Connection, files: Collection[FileKey]) -> dict[SeriesKey, Row[Any]]:
     if not files:
         return {}
     dialect_name = connection.dialect.name
-    parameters = {"of_plugin": plugin, **listed_rows(dialect_name, 2, files)}
-    rows = connection.execute(_known(dialect_name), parameters)
-    return {(row[0], plugin, row[1], row[2]): row for row in rows}
+    rows = connection.execute(_known(dialect_name), listed_rows(dialect_name, 2, files))
+    return {tuple(row[:4]): row for row in rows}
 
 
 _KNOWN_COLUMNS = (
-    *("job_id", "tag_key", "file_no", "series_no"),
+    *("job_id", "plugin", "tag_key", "file_no", "series_no"),
     *("first_step", "last_step", "superseded_from", "thinned_count"),
 )
 
@@ -207,5 +217,4 @@ _KNOWN_COLUMNS = (
 @cache
 def _known(dialect_name: str) -> Select[Any]:
     mine = one_of_rows(dialect_name, (series.c.job_id, series.c.file_no))
-    columns = (series.c[name] for name in _KNOWN_COLUMNS)
-    return select(*columns).where(mine, series.c.plugin == bindparam("of_plugin"))
+    return select(*(series.c[name] for name in _KNOWN_COLUMNS)).where(mine)
