@@ -38,22 +38,22 @@ def read_in_a_thread(tmp_path: Path, sqlite_template: Path, corpus: Path) -> dic
 
 
 def _tags(log: Log) -> Log:
-    return log.scalars(1, {f"tag {number}": 0.5 for number in range(300)})
+    return log.scalars(1, {f"tag {number}": 0.5 for number in range(100)})
 
 
 def _values(log: Log) -> Log:
-    return log.user_info(**{f"key {number}": number for number in range(300)})
+    return log.user_info(**{f"key {number}": number for number in range(100)})
 
 
 def _metrics(log: Log) -> Log:
-    return log.evaluation({f"metric {number}": number for number in range(300)})
+    return log.evaluation({f"metric {number}": number for number in range(100)})
 
 
 @pytest.mark.parametrize("names", [_tags, _values, _metrics])
 def test_a_transaction_takes_few_files_that_bring_many_names(
     names: Callable[[Log], Log], engine: Engine, base_dir: Path
 ) -> None:
-    for number in range(12):
+    for number in range(36):
         job = base_dir / f"job_{number:02}"
         log = names(Log())
         (log.write_summary if names is _tags else log.write_lineage)(job)
@@ -62,9 +62,9 @@ def test_a_transaction_takes_few_files_that_bring_many_names(
     def note(report: Progress) -> None:
         written.append(report.files_waiting)
 
-    refresh.ingest(engine, base_dir, Settings(batch_rows=8_000, chunk_bytes=8192), progress=note)
+    refresh.ingest(engine, base_dir, Settings(batch_rows=2_000, chunk_bytes=4096), progress=note)
     assert len(written) >= 3, "few transactions stored many names"
-    assert column(engine, "SELECT count(*) FROM log_file WHERE byte_offset > 0") == [12]
+    assert column(engine, "SELECT count(*) FROM log_file WHERE byte_offset > 0") == [36]
 
 
 @pytest.mark.slow

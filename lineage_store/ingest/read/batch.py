@@ -2,7 +2,7 @@
 
 In: files as the store knows them, the time. Out: their advances and samples; which files were rewritten, cannot be read
 or are too damaged; nothing for files without news. Promises: no more is read once a batch has enough rows or bytes, or
-its time is over; the bytes of fewer than two chunks are in memory beside the batch, or one frame if it is longer; a
+its time is over; the bytes of CHUNKS_TOGETHER chunks are in memory beside the batch, or one frame if it is longer; a
 file that cannot be opened or read does not affect the others; many small files are decoded together. Does not know the
 database.
 """
@@ -23,6 +23,7 @@ from lineage_store.findings import Finding, finding
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import LOOK_AHEAD
+from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
@@ -32,6 +33,10 @@ from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColu
 
 READING_SHARE = 0.1
 """A batch ends after this share of `reading_deadline_s`, so that several slow files do not look like one that hangs."""
+
+CHUNKS_TOGETHER = 4
+"""Files shorter than a chunk are decoded together until they have as many bytes as this many chunks: each decoding
+takes some milliseconds whatever it decodes."""
 
 _SAMPLES_A_NAME = 10
 """Storing a series, metric or user-defined value, which is looked up by name, takes as long as this many samples."""
@@ -103,12 +108,13 @@ def fill(
     batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
     reading = _Reading(base_dir, settings, now, batch)
     ends_at = time.monotonic() + (READING_SHARE * settings.reading_deadline_s if seconds is None else seconds)
-    while length_hint(waiting) and not batch.is_full(settings):
-        reading.read(_until(ends_at, waiting))
-        if time.monotonic() >= ends_at:
-            break
-    batch.files_taken = len(files) - length_hint(waiting)
-    batch.samples = _joined_by_plugin(batch.samples)
+    with uncollected():
+        while length_hint(waiting) and not batch.is_full(settings):
+            reading.read(_until(ends_at, waiting))
+            if time.monotonic() >= ends_at:
+                break
+        batch.files_taken = len(files) - length_hint(waiting)
+        batch.samples = _joined_by_plugin(batch.samples)
     return batch
 
 
@@ -151,11 +157,11 @@ class _Reading:
         return longer
 
     def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:
-        """Yield a chunk of each file until the shares of their lengths that were read add up to 1: one decoding.
+        """Yield a chunk of each file, up to one that is full, or until they are CHUNKS_TOGETHER in all: one decoding.
 
         Unless `in_full`, read only SUSPECT_BYTES of a file whose next bytes were no frame when last seen.
         """
-        shares = 0.0
+        chunks = 0.0
         for file, length in files:
             try:
                 little = not in_full and waits(file, self.settings, self.now)
@@ -172,8 +178,9 @@ class _Reading:
                 self.batch.rewritten.append(chunk)
                 continue
             yield chunk
-            shares += len(chunk.content) / length
-            if shares >= 1:
+            share = len(chunk.content) / length
+            chunks += share
+            if share >= 1 or chunks >= CHUNKS_TOGETHER:
                 return
 
     def _take(self, chunks: Sequence[Chunk]) -> list[_Portion]:

@@ -238,8 +238,7 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
 
 def _answer(call: Callable[..., Any], args: Any, kwargs: Any) -> _Answer:
     try:
-        with uncollected():
-            return _Answer(call(*args, **kwargs))
+        return _Answer(call(*args, **kwargs))
     except Exception as error:  # noqa: BLE001 - it is raised again on the other side
         return _Answer(None, error)
 
