@@ -14,8 +14,8 @@ from typing import Any
 import google_crc32c
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-_HEADER = struct.Struct("<QI")
-_CHECKSUM = struct.Struct("<I")
+HEADER = struct.Struct("<QI")
+CHECKSUM = struct.Struct("<I")
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
@@ -30,21 +30,21 @@ def parse_file(path: Path) -> int:
     content, start, count, checked = path.read_bytes(), 0, 0, dict[int, int]()
     parse, crc = EVENT, google_crc32c.value
     while start + 16 <= len(content):
-        length, header_checksum = _HEADER.unpack_from(content, start)
+        length, header_checksum = HEADER.unpack_from(content, start)
         if length not in checked:
-            checked[length] = _masked(crc(content[start : start + 8]))
+            checked[length] = masked(crc(content[start : start + 8]))
         end = start + 12 + length
         if checked[length] != header_checksum or end + 4 > len(content):
             break
         payload = content[start + 12 : end]
-        if _masked(crc(payload)) != _CHECKSUM.unpack_from(content, end)[0]:
+        if masked(crc(payload)) != CHECKSUM.unpack_from(content, end)[0]:
             break
         parse(payload)
         start, count = end + 4, count + 1
     return count
 
 
-def _masked(crc: int) -> int:
+def masked(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
