@@ -181,8 +181,8 @@ class _Headers:
             return start
         ends = list(accumulate(cycle))
         begins = [0, *ends[:-1]]
-        before = [start - ends[-1] + begin for begin in begins]
-        headers = [self.buffer[at : at + HEADER_BYTES] for at in before]
+        places = [start - ends[-1] + begin for begin in begins]
+        headers = [self.buffer[place : place + HEADER_BYTES] for place in places]
         columns = np.array(begins)
         every = np.frombuffer(self.buffer, np.uint8)
         count = _cycle_count(every, start, (end - start) // ends[-1], columns, headers, ends[-1])

@@ -3,7 +3,8 @@
 In: chunks of log files, each beginning at its file's bookmark or behind a hole there that is given up. Out: frozen
 rows, and where the next chunks begin. Promises: bytes that are no frame are never skipped silently: they wait, are
 suspect, or are quarantined with the range and the reason; although files are decoded together, the result for one does
-not depend on the others. Does not know the database or the disk, nor how a frame becomes rows (collected.py).
+not depend on the others, but that lineage is folded here only if its job has no second lineage file among them. Does
+not know the database or the disk, nor how a frame becomes rows (collected.py).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 In: files as the store knows them, the time. Out: their advances and samples; which files were rewritten, cannot be read
 or are too damaged; nothing for files without news. Promises: no more is read once a batch has enough rows or bytes, or
-its time is over; the bytes of CHUNKS_TOGETHER chunks are in memory beside the batch, or one frame if it is longer; a
-file that cannot be opened or read does not affect the others; many small files are decoded together. Does not know the
-database.
+its time is over; the bytes of at most CHUNKS_TOGETHER + 1 chunks are in memory beside the batch, or one frame if it is
+longer; a file that cannot be opened or read does not affect the others; many small files are decoded together. Does not
+know the database.
 """
 
 from __future__ import annotations
