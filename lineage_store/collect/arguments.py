@@ -139,7 +139,7 @@ def made_directory(argument: str, path: object) -> Path:
     """Return the real path of a directory; make it if it is missing, for its owner only, as MindSpore does."""
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
         raise LineageParamTypeError(f"{argument} must be a str or a path, but is {path!r}.")
-    if not text.strip() or "\0" in text:
+    if not text.strip() or "\0" in text or not _can_be_encoded(text):
         raise LineageParamValueError(f"{argument} must name a directory, but is {text!r}.")
     directory = Path(os.path.realpath(text))
     try:
@@ -149,3 +149,12 @@ def made_directory(argument: str, path: object) -> Path:
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
         raise LogDirectoryError(f"{argument} {str(directory)!r} cannot be written to.")
     return directory
+
+
+def _can_be_encoded(path: str) -> bool:
+    """Whether a file can have this path: a surrogate that stands for no byte names nothing."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -26,6 +26,7 @@ class NoNetwork:
         ({"log_dir": b"bytes"}, TypeError, "log_dir must be a str"),
         ({"log_dir": "  "}, ValueError, "log_dir must name a directory"),
         ({"log_dir": "a\0b"}, ValueError, "log_dir must name a directory"),
+        ({"log_dir": "a\ud800b"}, ValueError, "log_dir must name a directory"),
         ({"file_prefix": None}, TypeError, "file_prefix must be a str"),
         ({"file_suffix": 3}, TypeError, "file_suffix must be a str"),
         ({"file_prefix": ""}, ValueError, "file_prefix must be of ASCII"),
