@@ -154,10 +154,32 @@ def test_what_others_write_on_a_job_is_shown_beside_what_was_written_here(
 ) -> None:
     page.goto("/jobs?cols=label")
     expect(page.get_by_text("● live")).to_be_visible()
-    row(page, "sweep_3").get_by_role("combobox").select_option("4")
+    with page.expect_response("**/sweep_3/annotation"):
+        row(page, "sweep_3").get_by_role("combobox").select_option("4")
     expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("4")
     served.put(f"/api/v1/jobs/{key_of(served)}/sweep_3/annotation", json={"tag": 9}).raise_for_status()
     expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("9")
+
+
+def test_a_label_of_others_stays_though_the_answer_to_an_older_one_comes_late(
+    page: Any, served: httpx.Client
+) -> None:
+    held: list[tuple[Any, Any]] = []
+
+    def store_but_do_not_answer(route: Any) -> None:
+        held.append((route, route.fetch()))
+        served.put(f"/api/v1/jobs/{key_of(served)}/sweep_3/annotation", json={"tag": 9}).raise_for_status()
+
+    page.route("**/sweep_3/annotation", store_but_do_not_answer)
+    page.goto("/jobs?cols=label")
+    expect(page.get_by_text("● live")).to_be_visible()
+    row(page, "sweep_3").get_by_role("combobox").select_option("4")
+    expect(row(page, "sweep_3").get_by_role("combobox")).to_have_value("9")
+    ((route, answer),) = held
+    with page.expect_response("**/sweep_3/annotation"):
+        route.fulfill(response=answer)
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 100)))")
+    assert row(page, "sweep_3").get_by_role("combobox").input_value() == "9"
 
 
 def test_a_pinned_column_stays_in_view(page: Any) -> None:

@@ -92,14 +92,15 @@ function Draft({ job, value, onDone }: { job: JobId; value: string; onDone: (tex
   );
 }
 
+/** `onEdit` is told a label before it is stored, because the answer may come after newer ones; undefined: refused. */
 export function Label({
   job,
   value,
-  onDone,
+  onEdit,
 }: {
   job: JobId;
   value: number | null;
-  onDone: (label: number) => void;
+  onEdit: (label: number | undefined) => void;
 }) {
   return (
     <select
@@ -108,8 +109,8 @@ export function Label({
       value={value ?? 0}
       onChange={async ({ currentTarget: select }) => {
         const label = Number(select.value);
-        if (await keep(job, { tag: label })) onDone(label);
-        else select.value = String(value ?? 0);
+        onEdit(label);
+        if (!(await keep(job, { tag: label }))) onEdit(undefined);
       }}
     >
       {LABELS.map((label) => (

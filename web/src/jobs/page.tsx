@@ -136,6 +136,11 @@ function Jobs({ columns, names, where }: { columns: Columns; names: Names; where
   );
 }
 
+interface Annotation {
+  remark?: string | undefined;
+  label?: number | undefined;
+}
+
 interface TableProps {
   columns: Columns;
   names: Names;
@@ -155,7 +160,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
   if (editing.value === null) still.current = loaded;
   const { columns, rows } = still.current;
   // Annotations made here, until the next answer of the server, which may have newer ones.
-  const written = useSignal<ReadonlyMap<string, { remark?: string; label?: number }>>(new Map());
+  const written = useSignal<ReadonlyMap<string, Annotation>>(new Map());
   useLayoutEffect(() => {
     written.value = new Map();
   }, [columns]);
@@ -184,7 +189,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
     } else if (event.key === "c") document.querySelector<HTMLAnchorElement>("#compare")?.click();
     else if (event.key === "Escape") set({ brush: null });
   });
-  const note = (id: string, what: { remark?: string; label?: number }) => {
+  const note = (id: string, what: Annotation) => {
     written.value = new Map(written.value).set(id, { ...written.value.get(id), ...what });
   };
   const cell = (place: number, name: string) => {
@@ -227,7 +232,7 @@ function JobTable({ names, keys, idOf, open, choose, selected, hovered, ...loade
     }
     if (name === "label") {
       const label = kept?.label ?? numberAt(columns, "label", row);
-      return <Label job={job} value={label} onDone={(next) => note(id, { label: next })} />;
+      return <Label job={job} value={label} onEdit={(next) => note(id, { label: next })} />;
     }
     const text = shownAt(columns, name, row);
     return <span title={text}>{text}</span>;
