@@ -75,7 +75,13 @@ def workplace(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def _case(document: Path) -> Any:
+    name = str(document.relative_to(ROOT))
+    # It draws, with libraries that take seconds to import.
+    return pytest.param(document, id=name, marks=[pytest.mark.slow] if name == "docs/notebooks.md" else [])
+
+
+@pytest.mark.parametrize("document", [_case(document) for document in DOCUMENTS])
 @pytest.mark.usefixtures("workplace")
 def test_examples_run(document: Path) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -405,6 +405,7 @@ def test_a_condition_that_is_nested_beyond_reason_is_refused(here: httpx.Client)
 # --- connections ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_thousand_silent_connections_keep_nobody_out(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
