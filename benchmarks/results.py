@@ -54,7 +54,7 @@ def line(row: Row, samples: Samples) -> Line:
     return Line(
         name=row.name,
         what=f"{row.what} ({samples.note})" if samples.note else row.what,
-        must=_bound(row.must, row.unit) + (f" (was {row.was})" if row.was else ""),
+        must=" ".join(filter(None, [_bound(row.must, row.unit), row.was and f"(was {row.was})"])),
         aim=_bound(row.aim, row.unit),
         median=_number(statistics.median(figures)) + f" {row.unit}",
         least=_number(min(figures)),

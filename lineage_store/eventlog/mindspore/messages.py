@@ -57,7 +57,7 @@ def _is_complete(message: Message) -> bool:
 # Types are Any, because the published type stubs leave out FindInitializationErrors, which every runtime has.
 @cache
 def _required(message_type: Any) -> tuple[list[str], list[str]]:
-    """Return which fields an event must have, and in which of its parts, none of them repeated, a field is required."""
+    """Return which fields a message must have, and in which of its parts, none repeated, a field is required."""
     fields = message_type.DESCRIPTOR.fields
     parts = [field.name for field in fields if field.message_type and _requires(field.message_type)]
     return message_type().FindInitializationErrors(), parts
