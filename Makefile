@@ -67,6 +67,10 @@ check: .venv/package ## Lint, formatting and types
 test-slow: .venv/package ## Run the tests that take seconds each
 	.venv/bin/python $(PYTEST) -m slow $(ARGS)
 
+.PHONY: test-first-run
+test-first-run: .venv/package ## Run some on PostgreSQL as on a machine that has never run them (as root)
+	tools/first_run.sh -n 4 --dist load tests/store/test_schema.py tests/store/test_views.py -k postgresql $(ARGS)
+
 .PHONY: test-lowest
 test-lowest: .venv-lowest/package ## Run them on the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python $(PYTEST) $(OTHER_VERSIONS) $(ARGS)

