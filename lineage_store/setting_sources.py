@@ -33,6 +33,8 @@ _NAME_ANOTHER = f"name another one with --config or {ENVIRONMENT_PREFIX}CONFIG."
 _OF_ANOTHER = (
     f"another user could have written it. Take that permission away (chmod go-w), or {_NAME_ANOTHER}"
 )
+_ONLY_OURS = "Write the secret into a file of yours that nobody else may write to or read (chmod 600)."
+_LONGEST_TEXT = 1 << 16
 _ACCESS_LIST = "system.posix_acl_access"
 _VARIABLES = {"CONFIG", *(name.upper() for name in NAMES)}
 """The known variables, without the prefix."""
@@ -91,6 +93,30 @@ def _first_file() -> Path | None:
             return path
         log.warning("%s is passed over: this user may not read it.", path)
     return None
+
+
+def read_secret(file: str, what: str) -> str:
+    """Return the text of a file that somebody named and that has a secret.
+
+    Raises ConfigError for a file that is no regular one (a FIFO without a writer would be waited for without end), that
+    another user could have written, or that cannot be read. Warns about one that everybody may read.
+    """
+    path = Path(file).expanduser()
+    try:
+        link = path.lstat()
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(f"The {what} {file} is no regular file.", hint=_ONLY_OURS)
+            if link.st_uid not in (0, os.geteuid()) or not _is_ours_alone(status, opened.fileno()):
+                raise ConfigError(
+                    f"The {what} {file} is not used: another user could have written it.", hint=_ONLY_OURS
+                )
+            if status.st_mode & stat.S_IROTH:
+                log.warning("every user of this host can read the %s %s: chmod go-r", what, file)
+            return opened.read(_LONGEST_TEXT).decode()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"The {what} {file} cannot be read: {error}.", hint=_ONLY_OURS) from error
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,25 @@
-"""Limits on clients' connections: how many there are, and how long they may be idle.
+"""Limits on clients' connections: how many there are, whose they are, and how long they may be idle.
 
 In: an application. Out: a configured uvicorn server, which needs a listening socket to run on.
 Promises: a connection is closed when its next request, up to the body, has not come within 10 s, or when its client has
-accepted no data of an answer for 30 s. Above the limit of connections (4000, or what the system allows) requests are
-answered with 503. Headers in which a proxy names the client are ignored.
+accepted no data of an answer for 30 s. Above the limit of connections (4000, or what the system allows) a new one takes
+the place of one without an admitted request, of the client that has the most of these; one client has at most half of
+all. Only when each connection has an admitted request under way is a new one answered with 503. Headers in which a
+proxy names the client are ignored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import resource
 import socket
+from collections import Counter, defaultdict
+from functools import lru_cache, partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_WITHIN_S = 10.0
@@ -24,42 +29,137 @@ STOPS_WITHIN_S = 5
 LONGEST_HEAD = 128 << 10
 """Bytes of a request's head: MindInsight's page names up to a thousand jobs in one URL."""
 MOST_CONNECTIONS = 4000
+_BACKLOG = 512
+"""New connections that are accepted at once, before any of them is counted."""
 _OTHER_FILES = 256
 """File descriptors left for other uses: databases, log files."""
+_CONNECTION = "connection"
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
     """Return a server that is not started yet; `run` wants a listening socket."""
+    protocol: Any = partial(_Protocol, room=Room(_allowed_connections()))
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=_Protocol,
+            http=protocol,
             ws="none",
+            backlog=_BACKLOG,
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
             h11_max_incomplete_event_size=LONGEST_HEAD,
-            limit_concurrency=_allowed_connections(),
             timeout_graceful_shutdown=STOPS_WITHIN_S,
         )
     )
 
 
+def admit(scope: Scope) -> None:
+    """Note that a request may be answered: until it is, its connection is not closed to make room for others."""
+    connection = scope["state"].get(_CONNECTION)
+    if isinstance(connection, _Protocol):  # another ASGI server has connections of its own
+        connection.room.begin(connection)
+
+
+def client_of(scope: Scope) -> str:
+    """Return who sent a request, as far as limits are concerned: its address, and of IPv6 the network (/64)."""
+    client = scope.get("client")
+    return _network(client[0]) if client else ""
+
+
+@lru_cache(4096)
+def _network(address: str) -> str:
+    try:
+        given = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(given, ipaddress.IPv6Address) and given.ipv4_mapped is None:
+        return str(ipaddress.ip_network((given, 64), strict=False))
+    return str(getattr(given, "ipv4_mapped", None) or given)
+
+
 def _allowed_connections() -> int:
     """Raise this process's limit on open files as far as needed and allowed; return how many connections fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + _OTHER_FILES
+    others = _BACKLOG + _OTHER_FILES
+    wanted = MOST_CONNECTIONS + others
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft - _OTHER_FILES)
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft - others)
+
+
+class Room:
+    """The connections of all clients, of which a new one displaces another when there are too many.
+
+    A connection is idle until the guard admits a request of it, and again when that is answered. Connections of which
+    no request was ever admitted are displaced first, then idle ones; of each kind the oldest one of whoever has most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._of_client = Counter[str]()
+        self._strangers: defaultdict[str, dict[_Protocol, None]] = defaultdict(dict)
+        self._idle: defaultdict[str, dict[_Protocol, None]] = defaultdict(dict)
+
+    def enter(self, connection: _Protocol) -> bool:
+        """Count a new connection. Return False if its requests must be refused."""
+        whose, fits = connection.whose, True
+        if self._of_client[whose] >= max(1, self.most // 2):
+            fits = self._displace([whose])
+        elif self._of_client.total() >= self.most:
+            fits = self._displace()
+        self._of_client[whose] += 1
+        self._strangers[whose][connection] = None
+        return fits
+
+    def begin(self, connection: _Protocol) -> None:
+        """Note that an admitted request is under way."""
+        self._forget(connection)
+
+    def end(self, connection: _Protocol) -> None:
+        """Note that a request is answered."""
+        whose = connection.whose
+        if connection not in self._strangers.get(whose, {}):
+            self._idle[whose][connection] = None
+
+    def leave(self, connection: _Protocol) -> None:
+        """Forget a connection that is closed."""
+        self._forget(connection)
+        self._of_client[connection.whose] -= 1
+        if not self._of_client[connection.whose]:
+            del self._of_client[connection.whose]
+
+    def _displace(self, whose: list[str] | None = None) -> bool:
+        """Close an idle connection, of the named client or of whoever has most; return whether there was one."""
+        for kind in (self._strangers, self._idle):
+            clients = [each for each in whose or kind if kind.get(each)]
+            if clients:
+                oldest = next(iter(kind[max(clients, key=lambda each: len(kind[each]))]))
+                oldest.displace()
+                return True
+        return False
+
+    def _forget(self, connection: _Protocol) -> None:
+        for kind in (self._strangers, self._idle):
+            of_client = kind.get(connection.whose, {})
+            of_client.pop(connection, None)
+            if not of_client:
+                kind.pop(connection.whose, None)
 
 
 class _Protocol(H11Protocol):
     """HTTP/1.1 that closes a connection when the head of the next request is not complete in time."""
 
     _closing: asyncio.TimerHandle | None = None
+    _has_left = False
+    whose = ""
+
+    def __init__(self, *arguments: Any, room: Room, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.room = room
+        self.app_state = {**self.app_state, _CONNECTION: self}
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -68,6 +168,9 @@ class _Protocol(H11Protocol):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Only the system knows what a client has acknowledged: data written here waits in the system's buffers first.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(TAKES_WITHIN_S * 1000))
+        self.whose = client_of({"client": self.client})
+        if not self.room.enter(self):
+            self.limit_concurrency = 0  # uvicorn answers its requests with 503
         self._expect_request()
 
     def data_received(self, data: bytes) -> None:
@@ -77,9 +180,24 @@ class _Protocol(H11Protocol):
         else:
             self._forget()
 
+    def on_response_complete(self) -> None:
+        self.room.end(self)
+        super().on_response_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        self._leave()
         super().connection_lost(exc)
+
+    def displace(self) -> None:
+        """Close the connection, for another one needs its place."""
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
+        if not self._has_left:
+            self._has_left = True
+            self.room.leave(self)
 
     def _expect_request(self) -> None:
         if self._closing is None:

@@ -4,7 +4,8 @@ In: settings; requests. Out: the application's answer, or a problem. Promises: a
 a name of this server (DNS rebinding), when it comes from another host without the token, or when a page of another site
 tries to change something. Labels and remarks are taken from those with the token, or from all if the settings say so.
 Tokens are compared in constant time, and a wrong one is answered with a delay. A body is read completely before the
-endpoint runs, with a limit on length and time. Every answer carries headers that limit what a browser may do with it.
+endpoint runs, with a limit on length and time; what is left of a refused one is thrown away, so that its client gets to
+read the answer. Every answer carries headers that limit what a browser may do with it.
 Does not know: any endpoint.
 """
 
@@ -17,8 +18,8 @@ import ipaddress
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -29,12 +30,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, RequestRefusedError
-from lineage_store.server import problems
+from lineage_store.server import connections, problems
+from lineage_store.setting_sources import read_secret
 
 COOKIE = "lineage_store"
 LEAST_TOKEN = 16
 WRONG_TOKEN_WAITS_S = 0.5
 BODY_WITHIN_S = 10.0
+DISCARDED_BYTES = 64 << 20
+"""How much of a refused body is read and thrown away at most."""
 _LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 _HOST = re.compile(r"(?:\[([\da-fA-F:.]+)\]|([^:\[\]]+))(?::\d*)?")
 _CHANGES_NOTHING = ("GET", "HEAD", "OPTIONS")
@@ -105,10 +109,7 @@ def is_loopback(host: str) -> bool:
 def _read_token(file: str) -> str | None:
     if not file:
         return None
-    try:
-        token = Path(file).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"The token file {file} cannot be read: {error}.") from error
+    token = read_secret(file, "token file").strip()
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise ConfigError(
             f"The token in {file} must have at least {LEAST_TOKEN} ASCII characters.",
@@ -130,15 +131,17 @@ class Guard:
             return
         headers = Headers(scope=scope)
         try:
+            _check_length(headers)
             _check_host(headers, self._policy)
             if (redirection := await self._check_token(scope, headers)) is not None:
                 await redirection(scope, receive, send)
                 return
+            connections.admit(scope)
             if scope["method"] not in _CHANGES_NOTHING:
                 _check_site(headers, scope["state"]["by_token"])
             receive = await _with_body(receive, headers, self._policy.body_bytes)
         except RequestRefusedError as error:
-            await problems.response_of(error)(scope, receive, send)
+            await _refuse(error, headers, scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -195,6 +198,55 @@ def _bearer(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+async def _refuse(
+    error: RequestRefusedError, headers: Headers, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Answer with a problem, and throw away what is left of the body.
+
+    A connection that is closed while its client still sends is reset, and the answer is lost with it. A client that
+    waits to be asked for its body (`Expect`) sends none.
+    """
+    answer = problems.response_of(error)
+    if not _has_body(headers) or "expect" in headers:
+        await answer(scope, receive, send)
+        return
+    answer.headers["Connection"] = "close"
+
+    async def before_its_end(message: Message) -> None:
+        if message["type"] != "http.response.body":
+            await send(message)
+            return
+        await send({**message, "more_body": True})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BODY_WITHIN_S):
+                await _discard(receive)
+        await send({"type": "http.response.body"})
+
+    await answer(scope, receive, before_its_end)
+
+
+async def _discard(receive: Receive) -> None:
+    left, more = DISCARDED_BYTES, True
+    while more and left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        more = message["type"] == "http.request" and message.get("more_body", False)
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _check_length(headers: Headers) -> None:
+    """Refuse a body with two lengths: what a proxy takes for its end may be the middle for us, or the reverse."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        raise RequestRefusedError(
+            "The request has both Content-Length and Transfer-Encoding.",
+            hint="Send one of them: a body has one length.",
+            reason="two_lengths",
+        )
+
+
 def _check_host(headers: Headers, policy: Policy) -> None:
     hosts = headers.getlist("host")
     if len(hosts) == 1 and _name_in(hosts[0]) in policy.names:
@@ -228,8 +280,10 @@ def _check_site(headers: Headers, by_token: bool) -> None:
 
 async def _with_body(receive: Receive, headers: Headers, most: int) -> Receive:
     """Read the body; return a `receive` that replays it. Raises RequestRefusedError."""
-    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+    if not _has_body(headers):
         return receive
+    if (length := headers.get("content-length", "")).isdigit() and int(length) > most:
+        raise _too_large(most)
     try:
         async with asyncio.timeout(BODY_WITHIN_S):
             first = await _read(receive, most)
@@ -255,13 +309,17 @@ async def _read(receive: Receive, most: int) -> Message | None:
         parts.append(message.get("body", b""))
         length += len(parts[-1])
         if length > most:
-            raise RequestRefusedError(
-                f"The body of the request has more than {most} bytes.",
-                hint="Ask for less, or allow more with the setting serve_body_bytes.",
-                reason="body_too_large",
-            )
+            raise _too_large(most)
         if not message.get("more_body", False):
             return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+
+
+def _too_large(most: int) -> RequestRefusedError:
+    return RequestRefusedError(
+        f"The body of the request has more than {most} bytes.",
+        hint="Ask for less, or allow more with the setting serve_body_bytes.",
+        reason="body_too_large",
+    )
 
 
 class SafeHeaders:

@@ -51,6 +51,7 @@ REFUSED: Mapping[str, HTTPStatus] = {
     "not_this_host": HTTPStatus.FORBIDDEN,
     "other_site": HTTPStatus.FORBIDDEN,
     "remarks_off": HTTPStatus.FORBIDDEN,
+    "two_lengths": HTTPStatus.BAD_REQUEST,
     "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "body_too_slow": HTTPStatus.REQUEST_TIMEOUT,
     "answer_too_large": HTTPStatus.BAD_REQUEST,

@@ -3,8 +3,9 @@
 In: settings. Out: `Ask`, by which an endpoint queries the store without blocking the event loop.
 Promises: the store is opened with the first question; if that fails, with the next. Questions use at most `pool_size`
 connections; annotations and watching for commits have their own. At most `serve_heavy_reads` heavy questions run at
-once; one that would wait longer than HEAVY_WAIT_S is refused (429). When a client disconnects, or the server cancels a
-request at its end, the statements of the question are cancelled.
+once; one that would wait longer than HEAVY_WAIT_S is refused (429). However much one client asks, another one's
+question finds a place. When a client disconnects, or the server cancels a request at its end, the statements of the
+question are cancelled.
 Does not know: any particular question.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -24,6 +26,7 @@ from lineage_store.api import Cancellation, LineageStore, asked_again
 from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
+from lineage_store.server.connections import client_of
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 5.0
@@ -38,8 +41,9 @@ class State:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # One connection stays free for /metrics, so that a monitor is answered while all threads are busy.
-        self._threads = ThreadPoolExecutor(max(1, settings.pool_size - 1), thread_name_prefix="question")
-        self._heavy = asyncio.Semaphore(settings.serve_heavy_reads)
+        threads = max(1, settings.pool_size - 1)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="question")
+        self._places, self._heavy = Places(threads), Places(settings.serve_heavy_reads)
         self._opening = threading.Lock()
         self._store: LineageStore | None = None
         self._writable: LineageStore | None = None
@@ -73,16 +77,18 @@ class State:
         self,
         question: Callable[[LineageStore], T],
         *,
+        client: str = "",
         heavy: bool = False,
         gone: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> T:
         """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
 
         Args:
+            client: who asks, as `client_of` names it.
             heavy: the question may take long, or its answer much memory.
             gone: returns when nobody waits for the answer any more; the question is then cancelled.
         """
-        async with self._room(heavy):
+        async with self._heavy_place(client, heavy), self._places.place(client):
             cancellation = Cancellation()
 
             def answer() -> T:
@@ -106,23 +112,84 @@ class State:
                 opened.close()
 
     @asynccontextmanager
-    async def _room(self, heavy: bool) -> AsyncIterator[None]:
+    async def _heavy_place(self, client: str, heavy: bool) -> AsyncIterator[None]:
         if not heavy:
             yield
             return
         try:
-            await asyncio.wait_for(self._heavy.acquire(), HEAVY_WAIT_S)
+            await asyncio.wait_for(self._heavy.take(client), HEAVY_WAIT_S)
         except TimeoutError:
             most = self.settings.serve_heavy_reads
             raise RequestRefusedError(
-                f"{most} questions that take long are under way, which is the most at once.",
+                f"{most} questions that take long are under way, which is the most at once; one client may have all "
+                "but one of them.",
                 hint="Ask again in a moment, or allow more with the setting serve_heavy_reads.",
                 reason="too_many_reads",
             ) from None
         try:
             yield
         finally:
-            self._heavy.release()
+            self._heavy.give_back(client)
+
+
+class Places:
+    """Places of which no client takes the last one from the others; to be used in one event loop.
+
+    A client may take a free place if it has none, or if another one stays free. Of those who wait, who has fewest comes
+    first, then who came first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free, self._spare = most, min(1, most - 1)
+        self._taken = Counter[str]()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+
+    @asynccontextmanager
+    async def place(self, client: str) -> AsyncIterator[None]:
+        """Hold a place for the length of a block."""
+        await self.take(client)
+        try:
+            yield
+        finally:
+            self.give_back(client)
+
+    async def take(self, client: str) -> None:
+        """Wait for a place, and take it."""
+        if self._may_take(client):
+            self._take(client)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((client, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(client)
+            else:
+                self._waiting.remove((client, turn))
+            raise
+
+    def give_back(self, client: str) -> None:
+        """Give a place back, to one who waits for it."""
+        self._free += 1
+        self._taken[client] -= 1
+        if not self._taken[client]:
+            del self._taken[client]
+        while admitted := min(
+            (each for each in self._waiting if self._may_take(each[0])),
+            key=lambda each: self._taken[each[0]],
+            default=None,
+        ):
+            self._waiting.remove(admitted)
+            self._take(admitted[0])
+            admitted[1].set_result(None)
+
+    def _may_take(self, client: str) -> bool:
+        return self._free > (self._spare if self._taken[client] else 0)
+
+    def _take(self, client: str) -> None:
+        self._free -= 1
+        self._taken[client] += 1
 
 
 class Asker:
@@ -133,11 +200,13 @@ class Asker:
 
     async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
         """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
-        return await self.state.ask(question, heavy=heavy, gone=self._gone)
+        return await self.state.ask(
+            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
+        )
 
     async def change(self, change: Callable[[LineageStore], T]) -> T:
         """Run a change of the store to its end, even if the client disconnects."""
-        return await self.state.ask(change)
+        return await self.state.ask(change, client=client_of(self.request.scope))
 
     async def _gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from lineage_store.api import LineageStore
 from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.server.answers import to_json
+from lineage_store.server.connections import client_of
 from lineage_store.server.own.changes import shown
 from lineage_store.server.problems import kind_of
 from lineage_store.signals import Before, handled
@@ -39,6 +40,7 @@ ENDS_WITHIN_S = 5.0
 KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
 """Limits of the buffer."""
 MOST_STREAMS = 2000
+"""Of all clients together; one has at most half of them."""
 PAGE = 500
 """Changes in an event, at most."""
 RETRY_MS = 1000
@@ -54,6 +56,8 @@ class Watcher:
 
     def __init__(self) -> None:
         self.clients = 0
+        """How many streams there are; the thread reads it too."""
+        self._of_client = Counter[str]()
         self._kept = deque[bytes]()
         self._kept_bytes = self._newest = 0
         """`_newest` is the number of the last event in the buffer."""
@@ -69,25 +73,34 @@ class Watcher:
     async def stream(self, ask: Asker, since: str | None) -> AsyncIterator[bytes]:
         """Return the stream of events after a token; None: from now on. The caller must call `leave` at its end.
 
-        Raises RequestRefusedError above MOST_STREAMS, and as `LineageStore.changes` does, before anything is streamed.
+        Raises RequestRefusedError above MOST_STREAMS, for one client above half of them, and as `LineageStore.changes`
+        does, before anything is streamed.
         """
-        if self.clients >= MOST_STREAMS:
+        client = client_of(ask.request.scope)
+        of_this = self._of_client[client]
+        if self.clients >= MOST_STREAMS or of_this >= MOST_STREAMS // 2:
             raise RequestRefusedError(
-                f"{self.clients} clients follow the changes already.", reason="too_many_streams"
+                f"{self.clients} streams of changes are open, {of_this} of them to this client.",
+                hint="Close one, or follow the changes with GET changes.",
+                reason="too_many_streams",
             )
         self.clients += 1
+        self._of_client[client] += 1
         try:
             self._loop = asyncio.get_running_loop()
             number, here = await ask(self._join)
             page = None if since is None else await _page(ask, since, here)
         except BaseException:
-            self.leave()
+            self.leave(client)
             raise
         return self._events(ask, page, number, here)
 
-    def leave(self) -> None:
-        """Count a client that has disconnected."""
+    def leave(self, client: str) -> None:
+        """Count a stream that has ended."""
         self.clients -= 1
+        self._of_client[client] -= 1
+        if not self._of_client[client]:
+            del self._of_client[client]
 
     def end(self) -> None:
         """End all streams. May be called from any thread, and from a signal handler."""

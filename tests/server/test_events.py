@@ -178,7 +178,7 @@ def test_a_database_that_is_away_is_told_and_so_is_its_return(
 
 
 def test_a_client_too_many_is_refused(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "MOST_STREAMS", 1)
+    monkeypatch.setattr(watcher, "MOST_STREAMS", 2)  # of which one client has half
     with event_stream(client) as events:
         next(events)
         refused = httpx.get(f"{client.base_url}/api/v1/events")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import shutil
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from helpers.log_writer import Log
 from helpers.scraped import scraped
 from helpers.served import serving
+from helpers.users import needs_root
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import ConfigError
@@ -353,6 +356,45 @@ def test_a_token_that_protects_nothing_is_refused(sqlite_url: str, token_file: s
         pass
 
 
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _link_of_another(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+    os.lchown(path, 12345, 12345)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_fifo, "is no regular file"),
+        (lambda path: path.chmod(0o606), "another user could have written it"),
+        (lambda path: (path.unlink(), path.mkdir()), "cannot be read"),
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_bytes(b"\xff" * 20), "cannot be read"),
+        pytest.param(lambda path: os.chown(path, 12345, 12345), "another user could", marks=needs_root),
+        pytest.param(_link_of_another, "another user could", marks=needs_root),
+    ],
+)
+def test_a_token_file_that_others_could_have_written_is_refused(
+    sqlite_url: str, token_file: str, spoil: Callable[[Path], object], said: str
+) -> None:
+    spoil(Path(token_file))
+    with pytest.raises(ConfigError, match=said), serving(sqlite_url, token_file=token_file):
+        pass
+
+
+def test_a_token_file_that_everybody_can_read_is_warned_about(
+    sqlite_url: str, token_file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(token_file).chmod(0o644)
+    with serving(sqlite_url, token_file=token_file):
+        assert "every user of this host can read the token file" in caplog.text
+
+
 @pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"host": "::"}, {"names": "lineage.example"}])
 def test_no_server_is_open_to_others_without_a_token(sqlite_url: str, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="without asking for a token"), serving(sqlite_url, **settings):
@@ -400,6 +442,58 @@ def test_a_condition_that_is_nested_beyond_reason_is_refused(here: httpx.Client)
     for condition in ("[" * 20_000, '{"not":' * 1_000 + "{}" + "}" * 1_000):
         answer = here.get(f"{API}/jobs", params={"condition": condition})
         assert kind(answer) == (400, "lineage_search_condition_param")
+
+
+@pytest.mark.parametrize("token", ["", TOKEN])
+@pytest.mark.parametrize("length", [2 << 20, 20 << 20])
+def test_who_sends_a_refused_body_to_its_end_gets_the_answer(
+    sqlite_url: str, token_file: str, token: str, length: int
+) -> None:
+    """Also one that closes its connection afterwards, as urllib and HTTP/1.0 do."""
+    head = [
+        f"POST {API}/series HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Bearer {token}",
+        "Connection: close",
+    ]
+    with serving(sqlite_url, token_file=token_file) as client:
+        for body in (
+            [f"Content-Length: {length}", "", " " * length],
+            ["Transfer-Encoding: chunked", "", chunked(length)],
+        ):
+            with connect(client) as connection:
+                connection.sendall("\r\n".join([*head, *body]).encode())
+                answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            assert answer.startswith(b"HTTP/1.1 413" if token else b"HTTP/1.1 401")
+            assert answer.endswith(b"}")
+
+
+def chunked(length: int) -> str:
+    return f"{length:x}\r\n{' ' * length}\r\n0\r\n\r\n"
+
+
+def test_a_client_that_waits_to_be_asked_for_its_body_is_refused_at_once(here: httpx.Client) -> None:
+    lines = [
+        f"POST {API}/series HTTP/1.1",
+        "Host: localhost",
+        "Content-Length: 99999999",
+        "Expect: 100-continue",
+    ]
+    assert raw(here, *lines).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_body_with_two_lengths_is_refused(here: httpx.Client, method: str) -> None:
+    lines = [
+        f"{method} {API}/series HTTP/1.1",
+        "Host: localhost",
+        "Content-Length: 5",
+        "Transfer-Encoding: chunked",
+    ]
+    answer = raw(here, *lines, "", "0", "", f"GET {API}/health HTTP/1.1", "Host: localhost")
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"two_lengths" in answer
+    assert answer.count(b"HTTP/1.1 ") == 1  # what follows is no request
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
@@ -471,6 +565,91 @@ def test_who_takes_nothing_holds_nobody_up(sqlite_url: str) -> None:
             connection.recv(1, socket.MSG_PEEK)  # the answer has begun
         assert len(client.get("/large").content) == LARGE
         assert client.get("/metrics").status_code == 200
+
+
+def connect(client: httpx.Client, source: str = "") -> socket.socket:
+    """A connection on which nothing is sent, from the address `source` of this host."""
+    address = client.base_url.host, client.base_url.port or 0
+    return socket.create_connection(address, 60, source_address=(source, 0) if source else None)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def few_connections(monkeypatch: pytest.MonkeyPatch) -> int:
+    """As many connections as a server of this test has."""
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    return 20
+
+
+def test_idle_connections_make_room_for_who_asks(sqlite_url: str, few_connections: int) -> None:
+    with serving(sqlite_url) as client, ExitStack() as opened:
+        for source in ("127.0.0.1", "127.0.0.2", ""):  # one client, another one, the one that asks
+            idle = [opened.enter_context(connect(client, source)) for _ in range(2 * few_connections)]
+            for connection in idle[::2]:
+                with suppress(OSError):  # closed to make room for a later one
+                    connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+            with httpx.Client(base_url=client.base_url, timeout=60) as another:
+                assert another.get(f"{API}/health").status_code == 200
+        assert is_closed(idle[0])  # the oldest one of whoever has most
+
+
+def test_guesses_of_a_token_make_room_for_who_has_it(
+    sqlite_url: str, token_file: str, few_connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "WRONG_TOKEN_WAITS_S", 600.0)
+    guess = f"GET {API}/health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {'x' * 20}\r\n\r\n"
+    with serving(sqlite_url, token_file=token_file) as client, ExitStack() as opened:
+        for _ in range(2 * few_connections):
+            opened.enter_context(connect(client)).sendall(guess.encode())
+        answer = client.get(f"{API}/health", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 200
+
+
+def test_a_request_under_way_keeps_its_connection_and_one_client_has_half_of_all(
+    sqlite_url: str, few_connections: int
+) -> None:
+    ask = f"GET {API}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with serving(sqlite_url) as client, ExitStack() as opened:
+        following = [opened.enter_context(connect(client)) for _ in range(few_connections // 2)]
+        for connection in following:
+            connection.sendall(ask)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        refused = opened.enter_context(connect(client))
+        refused.sendall(ask)
+        assert refused.recv(65536).startswith(b"HTTP/1.1 503")
+        other = opened.enter_context(connect(client, "127.0.0.2"))
+        other.sendall(ask)
+        assert other.recv(65536).startswith(b"HTTP/1.1 200")
+        assert all(is_there(connection) for connection in following)
+
+
+def test_who_asks_without_end_leaves_a_place_to_others(sqlite_url: str) -> None:
+    slow = APIRouter()
+    ends = threading.Event()
+
+    @slow.get("/slow")
+    async def waits(ask: Ask) -> bool:
+        return await ask(lambda store: ends.wait(60), heavy=True)
+
+    with (
+        serving(sqlite_url, routers=[slow], heavy_reads=3, pool_size=5) as client,
+        httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2")) as other,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        asked = [threads.submit(httpx.get, f"{client.base_url}/slow", timeout=60) for _ in range(3)]
+        wait_until(lambda: sum(each.done() for each in asked) == 1, pause_s=0.1)  # it waited for HEAVY_WAIT_S
+        mine = threads.submit(other.get, f"{client.base_url}/slow", timeout=60)
+        light = other.get(f"{client.base_url}/api/v1/base-dirs", timeout=60)
+        assert light.status_code == 200
+        ends.set()
+        assert mine.result().status_code == 200
+        assert sorted(each.result().status_code for each in asked) == [200, 200, 429]
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from lineage_store.server.connections import client_of
 from lineage_store.server.own.changes import Since
 from lineage_store.server.state import Ask
 from lineage_store.server.watcher import Watcher
@@ -38,7 +39,7 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._watcher.leave()
+            self._watcher.leave(client_of(scope))
 
 
 # OpenAPI cannot describe an endless stream: a program that calls every documented endpoint would wait for ever.
