@@ -102,6 +102,15 @@ STORE = (
         "takes back what it has done.",
     ),
     Kind(
+        "writing_reader",
+        NOTE,
+        "The role {role}, which only reads, can call functions that write or lock also in a READ ONLY transaction: "
+        "{functions}.",
+        "`lineage-store db grant --reader ROLE` (or --analyst) as a superuser revokes them from everybody; any other "
+        "user gets the statement to let a superuser run.",
+        heading="a reader can write",
+    ),
+    Kind(
         "citus_setting",
         NOTE,
         "Its tables are distributed, and {name} is {found} on the coordinator.",

@@ -28,6 +28,7 @@ from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
 from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
 from lineage_store.store.admin import distributing, replay, wal
+from lineage_store.store.admin.roles import writing_functions_of_readers
 from lineage_store.store.catalog import bests, moved, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
@@ -125,6 +126,10 @@ def _server(engine: Engine) -> Iterator[Finding]:
         major = int((engine.dialect.server_version_info or (0,))[0])
     if major < LEAST_POSTGRESQL:
         yield finding("old_server", THE_STORE, found=major, needed=LEAST_POSTGRESQL)
+    with reading(engine) as connection:
+        reachable = writing_functions_of_readers(connection)
+    for role, functions in reachable.items():
+        yield finding("writing_reader", THE_STORE, role=role, functions=", ".join(functions))
 
 
 def _standby(engine: Engine, url: str) -> Finding:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from helpers.databases import plain_role
 from helpers.engines import opened
 from helpers.program import Run
 from lineage_store import LineageStore
+from lineage_store.store.admin.read_only_sql import _ONLY_READS
 from lineage_store.store.admin.roles import Roles, grant
 from lineage_store.store.database.engine import reading
 from lineage_store.store.schema import tables
@@ -202,6 +204,126 @@ def test_not_even_who_owns_the_tables_writes(run: Run, on_postgres: str, base_di
         assert (natural_contents(store.engine), _world(store.engine)) == before
         with store.engine.begin() as connection:
             connection.execute(text("DROP FUNCTION delete_jobs"))
+
+
+@pytest.mark.usefixtures("on_postgres")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT pg_logical_emit_message(false, 'x', repeat('x', 1000))",
+        "SELECT pg_catalog . \"pg_logical_emit_message\" (false, 'x', 'y')",
+        "SELECT PG_ADVISORY_LOCK(1)",
+        "SELECT pg_advisory_lock/* /* */ */(1)",
+        "SELECT pg_try_advisory_xact_lock_shared\n-- (\n(1)",
+        "SELECT 1 LIMIT (SELECT 1 FROM pg_advisory_xact_lock(1))",
+        "VALUES ((SELECT pg_notify('x', 'y')))",
+        "EXPLAIN ANALYZE SELECT pg_notify('x', 'y')",
+        "SELECT sum(1) OVER (ROWS (SELECT 1 FROM pg_advisory_lock(1)) PRECEDING)",
+        "SELECT set_config('statement_timeout', '0', false)",
+        "SELECT query_to_xml('SELECT pg_advisory_lock' || '(1)', true, true, '')",
+        "SELECT * FROM ts_stat('SELECT pg_advisory_lock' || '(1)')",
+        "SELECT lo_create(0)",
+        "SELECT lo_from_bytea(0, '')",
+        "SELECT txid_current()",
+        "SELECT pg_current_xact_id()",
+        "SELECT pg_export_snapshot()",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user",
+        'SELECT U&"pg\\005fadvisory\\005flock"(1)',
+        "SELECT u&\"pg!005fnotify\" UESCAPE '!' ('x', 'y')",
+        "SELECT nextval('train_job_id_seq')",
+    ],
+)
+def test_functions_that_write_or_lock_are_refused(run: Run, statement: str) -> None:
+    refused = run("sql", statement)
+    assert (refused.code, refused.out) == (1, "")
+    assert "writes, locks, or runs a text as SQL" in refused.err or "escapes" in refused.err
+
+
+_WRITERS = (
+    *(
+        "amvalidate",
+        "binary_upgrade_",
+        "brin_",
+        "currtid2",
+        "cursor_to_xml",
+        "gin_clean_",
+        "lo_",
+        "loread",
+        "lowrite",
+    ),
+    *("nextval", "pg_advisory_", "pg_try_advisory_", "pg_backup_", "pg_start_backup", "pg_stop_backup"),
+    *(
+        "pg_cancel_backend",
+        "pg_clear_",
+        "pg_restore_",
+        "pg_copy_",
+        "pg_create_",
+        "pg_drop_",
+        "pg_export_snapshot",
+    ),
+    *(
+        "pg_extension_config_dump",
+        "pg_import_system_collations",
+        "pg_isolation_test_",
+        "pg_log_",
+        "pg_logical_",
+    ),
+    *(
+        "pg_ls_",
+        "pg_nextoid",
+        "pg_notify",
+        "pg_promote",
+        "pg_read_",
+        "pg_reload_conf",
+        "pg_replication_",
+        "pg_rotate_",
+    ),
+    *("pg_show_", "pg_stat_file", "pg_stat_force_next_flush", "pg_stat_have_stats", "pg_stat_reset"),
+    *("pg_stop_making_pinned_objects", "pg_switch_wal", "pg_sync_replication_slots", "pg_terminate_backend"),
+    *(
+        "pg_wal_replay_",
+        "pg_walfile_",
+        "plpgsql_",
+        "query_to_xml",
+        "set_config",
+        "setval",
+        "ts_rewrite",
+        "ts_stat",
+    ),
+    *("pg_hba_file_rules", "pg_ident_file_mappings", "txid_", "pg_current_logfile", "pg_filenode_relation"),
+    *("pg_event_trigger_", "pg_read_file", "pg_file_"),
+)
+"""How the names begin of the volatile functions that a release of PostgreSQL has and that are refused."""
+
+
+def test_each_volatile_function_of_postgresql_is_known_to_read_only_or_refused(on_postgres: str) -> None:
+    """A new release with a volatile function that is neither fails here: decide what it is."""
+    query = (
+        "SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND provolatile = 'v'"
+        " AND prokind = 'f' AND prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype)"
+        " AND prorettype::regtype::text NOT LIKE '%handler'"
+    )
+    with opened(on_postgres) as engine, engine.connect() as connection:
+        volatile = connection.execute(text(query)).scalars().all()
+    assert len(volatile) > 100
+    only_read = {name for name in volatile if _ONLY_READS.fullmatch(name)}
+    assert [name for name in volatile if name not in only_read and not name.startswith(_WRITERS)] == []
+    doubtful = re.compile(
+        r"advisory|write|notify|emit|create|drop|reset|terminate|cancel|set_|import|export|xml"
+    )
+    assert [name for name in only_read if doubtful.search(name)] == []
+
+
+@pytest.mark.usefixtures("on_postgres")
+def test_functions_that_only_read_are_answered(run: Run) -> None:
+    for expression in (
+        "random()",
+        "clock_timestamp()",
+        "pg_total_relation_size('train_job')",
+        "gen_random_uuid()",
+    ):
+        assert run("sql", f"SELECT {expression} IS NOT NULL AS is_there").code == 0
+    assert run("sql", "SELECT count(*) FROM pg_stat_activity").code == 0
 
 
 def _world(engine: Engine) -> list[object]:

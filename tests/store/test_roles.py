@@ -17,10 +17,11 @@ from helpers.databases import login, needs_databases, plain
 from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.api import without_store
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.ingest import refresh
-from lineage_store.store.admin.roles import Roles, grant, statements
+from lineage_store.store.admin.roles import Roles, grant, statements, writing_functions_of_readers
 from lineage_store.store.database.engine import open_engine
 from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.tables import metadata
@@ -217,6 +218,10 @@ def test_a_plain_owner_grants_and_one_statement_is_left_to_a_superuser(granted: 
         for role in made[2:]:
             with psycopg.connect(plain(granted), user=role) as connection:
                 assert connection.execute("SHOW statement_timeout").fetchone() == ("1min",)
+                for statement in WRITING:
+                    with pytest.raises(DENIED):
+                        connection.execute(statement)
+                    connection.rollback()
     finally:
         with psycopg.connect(plain(granted), autocommit=True) as superuser:
             superuser.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER")
@@ -224,6 +229,34 @@ def test_a_plain_owner_grants_and_one_statement_is_left_to_a_superuser(granted: 
                 superuser.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER")
                 superuser.execute(f"DROP OWNED BY {role}")
                 superuser.execute(f"DROP ROLE {role}")
+
+
+WRITING = (
+    "SELECT pg_logical_emit_message(false, 'x', 'y')",
+    "SELECT pg_advisory_xact_lock(1)",
+    "SELECT pg_notify('x', 'y')",
+    "SELECT lo_create(0)",
+)
+
+
+@pytest.mark.parametrize("role", ["reader", "analyst"])
+def test_who_only_reads_cannot_call_functions_that_write_or_lock(granted: str, role: str) -> None:
+    needs_databases(granted)
+    assert {outcome(granted, role, statement) for statement in WRITING} == {"denied"}
+    assert outcome(granted, "owner", "SELECT pg_advisory_xact_lock(1)") == "allowed"  # upgrades take it
+    with opened(granted) as engine, engine.begin() as connection:
+        assert writing_functions_of_readers(connection) == {}
+
+
+def test_doctor_lists_the_functions_that_a_reader_can_call(granted: str) -> None:
+    needs_databases(granted)
+    with psycopg.connect(plain(granted), autocommit=True) as superuser:
+        superuser.execute(f"GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO {quoted('analyst')}")
+    settings = Settings(database_url=granted)
+    (found,) = [each for each in without_store.doctor(settings, []) if each.kind == "writing_reader"]
+    assert NAMES["analyst"] in found.what
+    assert "pg_notify(text, text)" in found.what
+    assert "db grant" in found.remedy
 
 
 def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:

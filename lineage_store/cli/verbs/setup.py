@@ -206,8 +206,9 @@ def grant_verb(
 
     The roles must exist. Readers use every verb that only asks, analysts `sql` on the views; both with limits on time.
     Run it as the owner of the database and its tables, or as a superuser, and again after an upgrade that brings new
-    tables or views. Who may not alter the roles cannot set the limits: the one statement that a superuser must run is
-    printed then, and the exit code is 3.
+    tables or views. Who may not alter the roles cannot set the limits, and only a superuser can revoke functions that
+    write or lock in a READ ONLY transaction: the one statement that a superuser must run is printed then, and the exit
+    code is 3.
 
     \b
     lineage-store db grant --owner lineage_owner --ingest lineage_ingest --reader lineage_reader
@@ -222,7 +223,7 @@ def grant_verb(
     else:
         click.echo(f"Granted: {', '.join(roles)}.")
         if statements:
-            session.note("Without limits on time yet: only a superuser may alter these roles. Let one run:")
+            session.note("Not restricted enough yet: some of it only a superuser may do. Let one run:")
             click.echo(f"{statements[0]};")
             return ExitCode.PARTLY_DONE
     return ExitCode.OK

@@ -4,8 +4,9 @@ In: an engine and one statement. Out: column names and rows, as they are read.
 Promises: nothing is changed. On SQLite a separate connection refuses everything but reading (by `query_only` and by an
 authorizer with a list of allowed actions). On PostgreSQL the statement runs in a READ ONLY transaction, and must begin
 with a word such as SELECT, because such a transaction still lets COPY write files and run programs on the server; the
-extended protocol allows one statement only; and roles that READ ONLY does not bind, such as superusers, are refused
-(SET ROLE would not help: a function called in a SELECT can set the role back). A statement that has no row within the
+extended protocol allows one statement only; roles that READ ONLY does not bind, such as superusers, are refused (SET
+ROLE would not help: a function called in a SELECT can set the role back); and so are functions that write, lock or run
+text as SQL in such a transaction, too. A statement that has no row within the
 timeout is ended; after its first row it may go on as long as somebody reads.
 """
 
@@ -55,8 +56,35 @@ _LONGEST = "1d"
 _ASKING = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "SHOW"})
 # Nested comments, which PostgreSQL knows and SQLite does not, do not match: nothing can be hidden behind them.
 _BLANK = re.compile(r"(?:[\s(;]|--[^\r\n]*|/\*(?:(?!/\*|\*/).)*\*/)*", re.DOTALL)
+_ONLY_READS = re.compile(
+    r"array_(sample|shuffle)|clock_timestamp|current_query|currval|gen_random_uuid|lastval|random(_normal)?|setseed"
+    r"|timeofday|txid_status|uuidv[47]|uuid_generate_\w+|gen_salt|gen_random_bytes"
+    r"|pg_(blocking_pids|collation_actual_version|database_collation_actual_version|jit_available|lock_status"
+    r"|notification_queue_usage|partition_(ancestors|tree)|prepared_xact|safe_snapshot_blocking_pids"
+    r"|sequence_last_value|sleep(_for|_until)?|stat_clear_snapshot|wal_summary_contents|available_wal_summaries"
+    r"|xact_(status|commit_timestamp(_origin)?)|is_(in_recovery|wal_replay_paused)"
+    r"|(control|current_wal|get|last|stat_get)_\w+|(database|indexes|relation|table|tablespace|total_relation)_size)"
+    r"|pg_stat_statements(_info)?"
+)
+"""Volatile functions that only read: of PostgreSQL, and of uuid-ossp, pgcrypto and pg_stat_statements."""
+_OTHERS_THAT_WRITE = ("txid_current", "pg_current_xact_id", "crosstab", "crosstab2", "crosstab3", "crosstab4")
+"""Not volatile, and yet: the first two write a transaction number, the others (tablefunc) run a text as SQL."""
+_WORD = re.compile(r"\w+")
+_CALLED = re.compile(r'(\w+)"?\s*[(/-]')
+"""A word with an opening parenthesis behind it, or something that may be a comment before one."""
+_WRITING = """
+SELECT DISTINCT p.proname FROM pg_catalog.pg_proc p
+WHERE (p.proname = ANY(%(words)s) AND p.pronamespace = 'pg_catalog'::regnamespace AND p.provolatile = 'v')
+  OR (p.proname = ANY(%(called)s) AND (p.provolatile = 'v' OR p.proname = ANY(%(others)s)) AND EXISTS (
+    SELECT FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'))
+  OR (p.proname = ANY(%(called)s) AND p.proname = ANY(%(others)s))
+ORDER BY 1"""
+"""The functions that a statement may call and that may do more than read: the volatile ones of PostgreSQL and of
+extensions (any other promises to have no effects), and `_OTHERS_THAT_WRITE`. An administrator's own are not among them:
+a READ ONLY transaction restricts those too."""
 _LIMITS = """
-SELECT set_config('statement_timeout', %s, true), set_config('enable_mergejoin', 'on', true),
+SELECT set_config('statement_timeout', %s, true), set_config('standard_conforming_strings', 'on', true),
+  set_config('enable_mergejoin', 'on', true),
   set_config('join_collapse_limit', '16', true), set_config('from_collapse_limit', '16', true), session_user, (
   SELECT rolname FROM pg_roles
   WHERE pg_has_role(session_user, oid, 'MEMBER') AND (rolsuper OR rolreplication OR rolname IN (
@@ -68,6 +96,7 @@ the server's files and programs."""
 _ONLY_READING = (
     "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
 )
+_NO_EFFECTS = "Here, statements may read and compute, and nothing else."
 _ONLY_READERS = (
     "Ask as a role that is neither a superuser nor close to one: `lineage-store db grant --reader ROLE` (or --analyst) "
     "gives it the right to read."
@@ -159,6 +188,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
             postgresql.begin(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
             _refuse_unbound(*(cursor.fetchone() or ())[-2:])
+            _refuse_writing(cursor, statement)
             # `stream` uses the extended protocol: `SELECT 1; COMMIT; DROP …` is an error, not three statements.
             rows = cursor.stream(statement.encode(), size=chunk)
             with _cancelled_at(deadline, connection):
@@ -204,6 +234,21 @@ def _refuse_unbound(user: str, unbound: str | None) -> None:
     if unbound is not None:
         how = "" if unbound == user else f", as a member of {unbound!r}"
         raise _refused(f"no READ ONLY transaction binds the role {user!r}{how}", _ONLY_READERS)
+
+
+def _refuse_writing(cursor: psycopg.Cursor[Any], statement: str) -> None:
+    """Refuse a statement that has the name of a function that writes, locks, or runs a text as SQL.
+
+    Names are searched for in the text as it is, constants and comments included: nothing can be hidden, but in an
+    identifier with escapes, which is refused.
+    """
+    if re.search(r'(?i)\bu&"', statement):
+        raise _refused('identifiers with escapes (U&"…") are not allowed here', "Write the name as it is.")
+    text = statement.lower()
+    words = {"words": [*{*_WORD.findall(text)}], "called": [*{*_CALLED.findall(text)}]}
+    cursor.execute(_WRITING, {**words, "others": [*_OTHERS_THAT_WRITE]})
+    if names := [name for (name,) in cursor.fetchall() if not _ONLY_READS.fullmatch(name)]:
+        raise _refused(f"{names[0]} writes, locks, or runs a text as SQL", _NO_EFFECTS)
 
 
 def _without_blank(statement: str) -> str:

@@ -32,6 +32,33 @@ READING_LIMITS = {
 """Settings for the sessions of readers and analysts in this database; an administrator may change them afterwards.
 
 The collapse limits are raised because views have up to nine tables, and by default PostgreSQL reorders only eight."""
+_WRITERS = """
+SELECT 'pg_catalog.' || p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', p.oid
+FROM pg_catalog.pg_proc p
+WHERE p.pronamespace = 'pg_catalog'::regnamespace
+  AND p.proname ~ ('^(pg_logical_emit_message|pg_notify|pg_(try_)?advisory_(xact_)?lock(_shared)?|txid_current'
+    '|pg_current_xact_id|lo_(creat|create|from_bytea|put|truncate|truncate64|unlink)|lowrite)$')
+"""
+"""The functions that write or lock also in a READ ONLY transaction: to the write-ahead log, or where others wait."""
+_OF_EVERYBODY = text(
+    f"WITH w(name, id) AS ({_WRITERS})"  # noqa: S608 - our own words
+    " SELECT name FROM w WHERE has_function_privilege('public', id, 'EXECUTE') ORDER BY 1"
+)
+_OF_READERS = text(f"""
+WITH w(name, id) AS ({_WRITERS})
+SELECT r.rolname, w.name FROM pg_roles r CROSS JOIN w
+WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.oid = to_regclass(:view) AND a.grantee = r.oid AND a.grantee <> c.relowner)
+  AND NOT EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.oid = to_regclass(:table) AND a.grantee = r.oid AND a.privilege_type = 'INSERT')
+  AND NOT r.rolsuper AND has_function_privilege(r.oid, w.id, 'EXECUTE')
+ORDER BY 1, 2""")  # noqa: S608 - our own words
+_OF_SUPERUSERS = (
+    "GRANT EXECUTE ON FUNCTION pg_catalog.",
+    "REVOKE EXECUTE ON FUNCTION pg_catalog.",
+    "ALTER ROLE",
+)
+"""How statements begin that a user may be unable to run, who may all others."""
 _DENIED = "42501"
 """SQLSTATE insufficient_privilege."""
 _WHO_GRANTS = (
@@ -77,15 +104,32 @@ def _run(connection: Connection, statements: Sequence[str]) -> str | None:
 
 
 def _is_run(connection: Connection, statement: str) -> bool:
-    """Run a statement; return False for an ALTER ROLE that this user may not run."""
+    """Run a statement; return False for one of `_OF_SUPERUSERS` that this user may not run."""
+    # Of functions that are another's, PostgreSQL only warns that nothing was revoked.
+    if statement.startswith(_OF_SUPERUSERS[:2]) and not _is_superuser(connection):
+        return False
     try:
         with connection.begin_nested():
             execute_as_written(connection, statement)
     except ProgrammingError as error:
-        if getattr(error.orig, "sqlstate", None) == _DENIED and statement.startswith("ALTER ROLE"):
+        if getattr(error.orig, "sqlstate", None) == _DENIED and statement.startswith(_OF_SUPERUSERS):
             return False
         raise
     return True
+
+
+def _is_superuser(connection: Connection) -> bool:
+    return connection.execute(text("SHOW is_superuser")).scalar() == "on"
+
+
+def writing_functions_of_readers(connection: Connection) -> dict[str, list[str]]:
+    """Return, for each reader and analyst, the functions that it can call and that write or lock; empty on SQLite."""
+    if connection.dialect.name == "sqlite":
+        return {}
+    found: dict[str, list[str]] = {}
+    for role, name in connection.execute(_OF_READERS, {"view": _VIEWS[0], "table": _TABLES[0]}):
+        found.setdefault(role, []).append(name.removeprefix("pg_catalog."))
+    return found
 
 
 def _refuse_stranger(connection: Connection) -> None:
@@ -107,6 +151,8 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         _refuse_owner(connection, [*roles.readers, *roles.analysts])
         schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
         parts = partitions.names(connection)
+        owner = roles.owner or connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar_one()
+        writers = connection.execute(_OF_EVERYBODY).scalars().all() if roles.readers or roles.analysts else []
     place = _Place(_quoted(schema), _quoted(database))
     functions = partitions.FUNCTIONS if parts else ()
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
@@ -118,6 +164,12 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         found += _of_reader(_quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
     for analyst in roles.analysts:
         found += _of_reader(_quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
+    if writers:
+        # The owner upgrades under an advisory lock.
+        found.append(
+            f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_xact_lock(bigint) TO {_quoted(owner)}"
+        )
+        found.append(f"REVOKE EXECUTE ON FUNCTION {', '.join(writers)} FROM PUBLIC")
     if roles.owner is not None:
         role = _quoted(roles.owner)
         found += _of_owner(role, place, parts)
@@ -141,6 +193,7 @@ def put_limits_back(engine: Engine) -> str | None:
         return _run(connection, found)
 
 
+_OWNER = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = CAST(:name AS regclass)")
 _UNLIMITED = text("""
 SELECT rolname FROM pg_roles r
 WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
@@ -213,8 +266,7 @@ def _refuse_owner(connection: Connection, readers: Sequence[str]) -> None:
 
     Its grant revokes rights, and PostgreSQL checks foreign keys and runs views with the owner's rights.
     """
-    query = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = CAST(:name AS regclass)")
-    owner = connection.execute(query, {"name": VERSION_TABLE}).scalar()
+    owner = connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar()
     if owner in readers:
         raise LineageStoreError(
             f"The role {owner!r} owns the tables, and must be able to write them.", hint="Name another role."
