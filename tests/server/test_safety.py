@@ -638,7 +638,7 @@ def test_who_asks_without_end_leaves_a_place_to_others(sqlite_url: str) -> None:
         return await ask(lambda store: ends.wait(60), heavy=True)
 
     with (
-        serving(sqlite_url, routers=[slow], heavy_reads=3, pool_size=5) as client,
+        serving(sqlite_url, routers=[slow], heavy_reads=3, pool_size=6) as client,
         httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2")) as other,
         ThreadPoolExecutor(8) as threads,
     ):
