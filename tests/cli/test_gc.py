@@ -63,9 +63,10 @@ def test_by_condition_and_back(run: Run, finished: Path) -> None:
 @pytest.fixture
 def noted(run: Run, base_dir: Path, on_each: str) -> Path:
     """Finished jobs: `noted` with the note "this is null", `plain` without one; both with a metric."""
-    for name, info in (("noted", {"note": "this is null"}), ("plain", {"team": "vision"})):
+    for name in ("noted", "plain"):
         log = Log().train(network="LeNet5", optimizer="Adam", loss=1.0).evaluation({"accuracy": 0.7})
-        log.user_info(**info).write_lineage(base_dir / name).chmod(0o400)
+        log = log.user_info(note="this is null") if name == "noted" else log.user_info(team="vision")
+        log.write_lineage(base_dir / name)
     for path in base_dir.glob("*/*"):
         path.chmod(0o400)
     assert run("ingest", base_dir).code == 0
@@ -171,6 +172,14 @@ def test_a_dict_that_restricts_nothing_or_names_nothing_removes_nothing(
             with pytest.raises(LineageSearchConditionParamError):
                 ask(CleanUp(condition=condition))
     assert run("gc", "--yes", "--condition", json.dumps(condition)).code == 2
+    assert jobs(run) == ALL
+
+
+def test_of_a_name_that_stands_twice_no_comparison_is_lost(run: Run, noted: Path) -> None:
+    twice = '{"metric/accuracy": {"lt": 0.6}, "metric/accuracy": {"gt": 0}}'
+    for verb in (["gc", "--yes"], ["filter"]):
+        refused = run(*verb, "--condition", twice)
+        assert (refused.code, "has 'metric/accuracy' twice" in refused.err) == (2, True)
     assert jobs(run) == ALL
 
 

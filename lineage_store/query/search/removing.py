@@ -69,11 +69,16 @@ def _require_field(name: str, comparisons: Mapping[str, Any]) -> None:
                 raise _restricts_nothing(f"{name} {operator} []")
             for item in value:
                 _require_item(f"{name} {operator}", type_, item)
-        elif isinstance(value, float) and math.isnan(value):
+        elif _is_nan(value):
             raise LineageSearchConditionParamError(
                 f"Search condition: {name} {operator} NaN: nothing equals NaN, so it does not tell jobs apart.",
                 hint=f"Write {name} in NaN, or {name} not in NaN.",
             )
+
+
+def _is_nan(value: Any) -> bool:
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    return isinstance(plain, float) and math.isnan(plain)
 
 
 def _require_item(where: str, type_: str, item: Any) -> None:
