@@ -29,6 +29,7 @@ BASE = {
     "setting_sources",
     "signals",
     "findings",
+    "output_files",
     "finding_kinds",
     "json_values",
     "csv_values",

@@ -22,7 +22,8 @@ from lineage_store.texts import from_stored
 if TYPE_CHECKING:
     from lineage_store.operations.move import Move
     from lineage_store.operations.policies import ExpiredJob, LongSeries, ThinTotal
-    from lineage_store.operations.remove import CleanUp, RemovableJob, RemovedJob, Total
+    from lineage_store.operations.remove import CleanUp, RemovableJob, RemovalPlan, RemovedJob, Total
+    from lineage_store.store.catalog.removable import Rules
     from lineage_store.store.writes.forgetting import Holdings
 
 
@@ -35,19 +36,30 @@ class Removals(OpenedStore):
 
         Raises:
             LineageParamValueError: the clean-up has no rule.
-            LineageSearchConditionParamError: the condition is refused.
+            LineageSearchConditionParamError: the condition is refused, names a metric or user-defined value that no job
+                of the base dirs has, or has a part that restricts nothing.
             LineageParamSummaryPathError: the store does not know the base dir; or the rule is `missing` and the log
                 files of all its jobs are missing, as when a share is not mounted.
         """
         from lineage_store.operations import remove
 
-        for place in self._places(base_dir):
-            rules = remove.rules_of(self.engine, place.id, place.path, clean_up)
+        for place, rules in self._rules(clean_up, base_dir):
             for job in remove.named_by(self.engine, place.id, rules):
                 train_id = from_stored(job.train_id)
                 yield remove.RemovableJob(
                     str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
                 )
+
+    def removal_plan(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> RemovalPlan:
+        """Return how a clean-up is understood, in words, and how many jobs it would remove of how many.
+
+        `str()` of it is one line, such as `jobs where optimizer is "Adam" (12 of 3,400 jobs)`. Raises as
+        `removable_jobs` does.
+        """
+        from lineage_store.operations import remove
+
+        going = remove.total(self.removable_jobs(clean_up, base_dir))
+        return remove.plan(self.engine, [place.id for place in self._places(base_dir)], clean_up, going)
 
     def remove_jobs(
         self,
@@ -66,8 +78,7 @@ class Removals(OpenedStore):
         from lineage_store.operations import remove
 
         done = remove.Total()
-        for place in self._places(base_dir):
-            rules = remove.rules_of(self.engine, place.id, place.path, clean_up)
+        for place, rules in self._rules(clean_up, base_dir):
             for page in remove.remove(self.engine, place.id, rules, self.settings):
                 done = done.plus(remove.total(page))
                 progress(done)
@@ -214,6 +225,15 @@ class Removals(OpenedStore):
             with self._reading() as connection:
                 raise base_dirs.unknown(connection, path)
         return found
+
+    def _rules(self, clean_up: CleanUp, base_dir: PathLike | None) -> list[tuple[BaseDir, Rules]]:
+        """Return the rules for each base dir, all of which are checked before the first job is removed."""
+        from lineage_store.operations import remove
+
+        places = self._places(base_dir)
+        rules = [(place, remove.rules_of(self.engine, place.id, place.path, clean_up)) for place in places]
+        remove.require_names(self.engine, {place.id: place.path for place in places}, clean_up)
+        return rules
 
     def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
         with self._reading(self.engine) as connection:

@@ -27,10 +27,10 @@ from lineage_store.errors import (
     UnfinishedCopyError,
 )
 from lineage_store.operations.table_rows import any_row
+from lineage_store.output_files import replacing
 from lineage_store.store import leases
 from lineage_store.store.admin import client_programs, roles
 from lineage_store.store.admin.publish import copy_file
-from lineage_store.store.admin.replacing import replacing
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.locks import readers_of
@@ -62,14 +62,14 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
     path = sqlite_path(engine.url)
     if path is not None and os.path.exists(target) and target.samefile(path):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
-    with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as beside:
+    with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as new:
         if path is not None:
-            copy_file(path, beside, told)
+            copy_file(path, new.path, told)
             told("checking")
-            _check_file(beside, target)
+            _check_file(new.path, target)
         else:
-            client_programs.run(engine, "pg_dump", "--format=custom", f"--file={beside}")
-            _check_archive(engine, beside)
+            client_programs.run(engine, "pg_dump", "--format=custom", into=new.file)
+            _check_archive(engine, new.path)
     return target.stat().st_size
 
 
@@ -182,10 +182,10 @@ def _has_contents(engine: Engine) -> bool:
 def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> None:
     if path.exists() and path.samefile(source):
         raise LineageStoreError(f"{source} is the store itself.", hint="Name a backup.")
-    with replacing(path, PRIVATE) as beside:
-        copy_file(source, beside, told)
+    with replacing(Path(os.path.realpath(path)), PRIVATE) as new:  # the operator may have linked the store
+        copy_file(source, new.path, told)
         told("checking")
-        _check_file(beside, source)
+        _check_file(new.path, source)
         _close(path)
 
 

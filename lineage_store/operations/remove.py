@@ -24,10 +24,13 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamValueError
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.leaving import JOBS_AT_A_TIME, remove_rows
+from lineage_store.query import names
 from lineage_store.query.search.compiler import compile_all
 from lineage_store.query.search.condition import parse
+from lineage_store.query.search.removing import in_words, require_meant
+from lineage_store.query.search.tree import subjects
 from lineage_store.store import leases
-from lineage_store.store.catalog.removable import Removable, Rules, any_present, removable
+from lineage_store.store.catalog.removable import Removable, Rules, all_and_live, any_present, removable
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import removal
@@ -45,7 +48,7 @@ class CleanUp:
     older_than_s: float | None = None
     """Seconds in which there was no event, no growth and no new log file."""
     condition: Mapping[str, Any] | None = None
-    """A search_condition; jobs without lineage never match. Its sort order and page are ignored."""
+    """A search_condition; jobs without lineage never match. It names nothing that no job has, and no order or page."""
     missing: bool = False
     """Only jobs without any log file left on disk."""
 
@@ -64,6 +67,53 @@ class CleanUp:
         if self.missing:
             rules.append("no log file left on disk")
         return ", ".join(rules)
+
+    def in_words(self) -> str:
+        """Return the rules as a part of a sentence, such as `where optimizer is "Adam", without life for 90 days`."""
+        rules = []
+        if self.condition:
+            rules.append(f"where {in_words(self.condition)}")
+        if self.older_than_s is not None:
+            rules.append(f"without a sign of life for {_duration(self.older_than_s)}")
+        if self.missing:
+            rules.append("without any log file left on disk")
+        return ", ".join(rules)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 86_400:g} days" if seconds >= 86_400 else str(timedelta(seconds=seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Number of jobs, and the bytes of their log files."""
+
+    jobs: int = 0
+    log_bytes: int = 0
+
+    def plus(self, other: Total) -> Total:
+        """Return the sum of both."""
+        return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPlan:
+    """What a clean-up was understood to mean, and what it would remove now."""
+
+    rules: str
+    """The rules in words."""
+    going: Total
+    jobs: int
+    """Jobs of the base dirs in question."""
+    live: int
+    """Those of them that are live, and stay."""
+
+    def __str__(self) -> str:
+        if self.going.jobs == self.jobs > 0:
+            return f"jobs {self.rules} (all {self.jobs:,} jobs)"
+        if self.going.jobs == self.jobs - self.live > 0:
+            return f"jobs {self.rules} (all {self.going.jobs:,} jobs that are not live)"
+        return f"jobs {self.rules} ({self.going.jobs:,} of {self.jobs:,} jobs)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +143,31 @@ class _Job(Protocol):
     def log_bytes(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
-    """Number of jobs, and the bytes of their log files."""
-
-    jobs: int = 0
-    log_bytes: int = 0
-
-    def plus(self, other: Total) -> Total:
-        """Return the sum of both."""
-        return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes)
-
-
 def total(jobs: Iterable[_Job]) -> Total:
     """Count jobs and their bytes, keeping none in memory."""
     count = log_bytes = 0
     for job in jobs:
         count, log_bytes = count + 1, log_bytes + job.log_bytes
     return Total(count, log_bytes)
+
+
+def plan(engine: Engine, base_dir_ids: Sequence[int], clean_up: CleanUp, going: Total) -> RemovalPlan:
+    """Return a clean-up in words, beside the number of jobs of the base dirs."""
+    with reading(engine) as connection:
+        jobs, live = all_and_live(connection, base_dir_ids)
+    return RemovalPlan(clean_up.in_words(), going, jobs, live)
+
+
+def require_names(engine: Engine, base_dirs: Mapping[int, Path], clean_up: CleanUp) -> None:
+    """Raise LineageSearchConditionParamError if no job of the base dirs has a name of the condition.
+
+    Such a name counts as missing in every job: `metric/typo is null` would remove all of them.
+    """
+    if not clean_up.condition or not base_dirs:
+        return
+    condition = parse(clean_up.condition, base_dir=str(next(iter(base_dirs.values()))))
+    with reading(engine) as connection:
+        names.require(connection, subjects(condition.where), list(base_dirs))
 
 
 def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
@@ -176,8 +233,8 @@ def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
 def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp) -> Rules:
     """Convert a clean-up to the rules for one base dir.
 
-    Raises LineageParamValueError if it has no rule, LineageSearchConditionParamError if the condition is refused,
-    LineageParamSummaryPathError if the base dir seems not to be mounted.
+    Raises LineageParamValueError if it has no rule, LineageSearchConditionParamError if the condition is refused, or
+    has a part that restricts nothing; LineageParamSummaryPathError if the base dir seems not to be mounted.
     """
     if not (clean_up.older_than_s is not None or clean_up.condition or clean_up.missing):
         raise LineageParamValueError("A clean-up without any rule would remove every job.")
@@ -186,6 +243,7 @@ def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp
     among = None
     if clean_up.condition:
         condition = parse(clean_up.condition, base_dir=str(base_dir))
+        require_meant(clean_up.condition)
         among = compile_all(condition.where, (), (base_dir_id,)).params(condition.values)
     return Rules(str(clean_up), clean_up.older_than_s, clean_up.missing, among)
 

@@ -7,7 +7,7 @@ closest names. Promises: a check looks each name up by index; only on Citus does
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_column, select
@@ -18,7 +18,8 @@ from lineage_store.query.search.operators import SubjectType
 from lineage_store.query.search.predicates import VALUED
 from lineage_store.query.search.tree import Subject
 from lineage_store.store.schema import distribution
-from lineage_store.texts import from_stored, key, meant
+from lineage_store.store.schema.tables import train_job
+from lineage_store.texts import from_stored, key, meant, to_stored
 
 _WORDS: dict[SubjectType, tuple[str, str]] = {
     "metric": (METRIC_PREFIX, "metric"),
@@ -31,13 +32,28 @@ _COUNTED = 10_000
 """Counting jobs of a name stops here: the order of names that are more frequent does not matter."""
 
 
-def require(connection: Connection, asked: Iterable[Subject]) -> None:
-    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are skipped."""
+def require(
+    connection: Connection, asked: Iterable[Subject], base_dir_ids: Sequence[int] | None = None
+) -> None:
+    """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are skipped.
+
+    `base_dir_ids`: only jobs of these base dirs count; None: all of the store, also those that are being removed.
+    """
     for subject in (each for each in asked if each.type in VALUED):
         table = VALUED[subject.type]
-        having = select(table.c.job_id).where(table.c.name_key == key(subject.name)).limit(1)
-        if connection.execute(having).first() is None:
-            raise _refused(subject, _names(connection, table))
+        if not _any_has(connection, table, subject.name, base_dir_ids):
+            known = _names(connection, table)
+            if base_dir_ids is not None:
+                known = [each for each in known if _any_has(connection, table, to_stored(each), base_dir_ids)]
+            raise _refused(subject, known, "the store" if base_dir_ids is None else "these base dirs")
+
+
+def _any_has(connection: Connection, table: Table, name: str, base_dir_ids: Sequence[int] | None) -> bool:
+    having = select(table.c.job_id).where(table.c.name_key == key(name))
+    if base_dir_ids is not None:
+        having = having.join(train_job, train_job.c.id == table.c.job_id)
+        having = having.where(train_job.c.base_dir_id.in_(base_dir_ids))
+    return connection.execute(having.limit(1)).first() is not None
 
 
 def all_names(connection: Connection) -> dict[str, list[str]]:
@@ -76,11 +92,11 @@ def _stepped(table: Table) -> Select[Any]:
     return select(name, jobs).where(names.c.key.is_not(None)).limit(_MOST_NAMES)
 
 
-def _refused(subject: Subject, known: list[str]) -> LineageSearchConditionParamError:
+def _refused(subject: Subject, known: list[str], whose: str) -> LineageSearchConditionParamError:
     name, (prefix, kind) = from_stored(subject.name), _WORDS[subject.type]
     shown = ", ".join(f"{prefix}{each}" for each in known[:_SHOWN_NAMES])
     more = f" and {len(known) - _SHOWN_NAMES:,} more" if len(known) > _SHOWN_NAMES else ""
     return LineageSearchConditionParamError(
-        f"No job of the store has a {kind} {name!r}. {meant(name, known, prefix)}".rstrip(),
+        f"No job of {whose} has a {kind} {name!r}. {meant(name, known, prefix)}".rstrip(),
         hint=f"There are {shown}{more}." if known else f"No job has any {kind}.",
     )

@@ -80,8 +80,8 @@ def test_an_export_that_is_killed_leaves_no_manifest(stored: Path, on_sqlite: st
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
     command = [str(PROGRAM), "--database", on_sqlite, "export", endless, "--format", "csv", "--to"]
     with subprocess.Popen([*command, str(tmp_path / "out")]) as process:
-        while not list((tmp_path / "out").rglob(".*.unfinished")):
+        while not list((tmp_path / "out").glob(".unfinished-*/*")):
             assert process.poll() is None
         process.kill()
-    names = [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert names == [".all.csv.unfinished"]
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.name[0] != "."] == ["query"]
+    assert not list((tmp_path / "out" / "query").iterdir())

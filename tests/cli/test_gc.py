@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from helpers.engines import opened
 from helpers.log_writer import Log
-from helpers.program import Run, on_terminal
+from helpers.program import PROGRAM, Run, on_terminal
+from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
-from lineage_store.errors import LineageParamValueError
+from lineage_store.errors import LineageParamValueError, LineageSearchConditionParamError
 from lineage_store.store.database.engine import writing
 from lineage_store.store.schema.tables import train_job
 
@@ -53,6 +58,153 @@ def test_by_condition_and_back(run: Run, finished: Path) -> None:
     assert jobs(run) == ["./good", "./poor"]
     assert "why?" in run("show", "./poor").out
     assert run("gc", "--restore", "./poor").code == 1
+
+
+@pytest.fixture
+def noted(run: Run, base_dir: Path, on_each: str) -> Path:
+    """Finished jobs: `noted` with the note "this is null", `plain` without one; both with a metric."""
+    for name in ("noted", "plain"):
+        log = Log().train(network="LeNet5", optimizer="Adam", loss=1.0).evaluation({"accuracy": 0.7})
+        log = log.user_info(note="this is null") if name == "noted" else log.user_info(team="vision")
+        log.write_lineage(base_dir / name)
+    for path in base_dir.glob("*/*"):
+        path.chmod(0o400)
+    assert run("ingest", base_dir).code == 0
+    return base_dir
+
+
+ALL = ["./good", "./noted", "./plain", "./poor"]
+
+
+@pytest.mark.parametrize(
+    "wheres",
+    [
+        ["user_defined/note=this is null"],
+        ["user_defined/note = this  IS  NULL"],
+        ["metric/accuracy<0.9", "user_defined/note=this is null"],
+        ["metric/typo is null"],
+        ["metric/typo!=1"],
+        ["metric_best/typo is null"],
+        ["metric_first/typo not in 1"],
+        ["user_defined/Note is null"],
+        ["metric/accuracy ", "metric/accuracy is null"],
+        ["optimizer!=Adam or SGD"],
+        ["epoch not in three"],
+    ],
+)
+def test_what_may_be_meant_otherwise_or_names_nothing_removes_nothing(
+    run: Run, noted: Path, wheres: list[str]
+) -> None:
+    options = [word for where in wheres for word in ("--where", where)]
+    for way in (["--yes"], ["--dry-run"], ["--dry-run", "--json"]):
+        refused = run("gc", *options, *way)
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.err.startswith("Error: ")
+    assert jobs(run) == ALL
+
+
+def test_each_reading_can_be_written(run: Run, noted: Path) -> None:
+    text = "user_defined/note='this is null'"
+    listed = run("gc", "--where", text, "--dry-run", "--json")
+    assert [job["train_id"] for job in json.loads(listed.out)] == ["./noted"]
+    assert listed.err == 'Would remove jobs where user_defined/note is "this is null" (1 of 4 jobs).\n'
+    done = run("gc", "--where", text, "--yes")
+    assert (done.code, done.out[:7]) == (0, "1 jobs ")
+    assert 'Removes jobs where user_defined/note is "this is null" (1 of 4 jobs).\n' in done.err
+    assert jobs(run) == ["./good", "./plain", "./poor"]
+    refused = run("gc", "--where", "'user_defined/note=this' is null", "--yes")
+    assert (refused.code, "note=this" in refused.err) == (2, True)
+
+
+def test_the_closest_name_is_told_and_only_of_the_base_dirs_in_question(
+    run: Run, noted: Path, tmp_path: Path
+) -> None:
+    other = Log().train(network="VGG", loss=1.0).evaluation({"f1": 0.5})
+    other.write_lineage(tmp_path / "other" / "job").chmod(0o400)
+    assert run("ingest", tmp_path / "other").code == 0
+    told = run("gc", "--where", "metric/acuracy is null", "--yes").err
+    assert "Did you mean metric/accuracy?" in told
+    refused = run("gc", tmp_path / "other", "--where", "metric/accuracy is null", "--yes")
+    assert (refused.code, "There are metric/f1." in refused.err) == (2, True)
+    assert "metric/accuracy" not in refused.err.partition("There are")[2]
+    assert run("gc", "--where", "metric/accuracy is null", "--yes").out[:7] == "1 jobs "
+    assert jobs(run) == ALL
+
+
+def test_all_jobs_are_told_to_be_all(run: Run, noted: Path) -> None:
+    told = run("gc", noted, "--where", "metric/accuracy>0", "--dry-run", "--csv").err
+    assert told == "Would remove jobs where metric/accuracy is greater than 0 (all 4 jobs).\n"
+    assert (
+        "without a sign of life for 0:00:00 (all 4 jobs)" in run("gc", "--older-than", "0s", "--dry-run").err
+    )
+    (noted / "live").mkdir()
+    Log().train(network="LeNet5", loss=1.0).evaluation({"accuracy": 0.7}).write_lineage(noted / "live")
+    run("ingest", noted)
+    told = run("gc", "--where", "metric/accuracy>0", "--dry-run").err
+    assert "(all 4 jobs that are not live)" in told
+    assert "(all 4 jobs that are not live)" in run("gc", "--where", "metric/accuracy>0", "--yes").err
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"limit": 1},
+        {"sorted_name": "loss", "optimizer": {"eq": "Adam"}},
+        {"metric/accuracy": {}},
+        {"and": [{}]},
+        {"or": [{"optimizer": {"eq": "none"}}, {"metric/accuracy": {}}]},
+        {"not": {"or": [{"optimizer": {"eq": "none"}}, {"not": {}}]}},
+        {"optimizer": {"not_in": []}},
+        {"optimizer": {"not_in": [1]}},
+        {"epoch": {"not_in": ["3"]}},
+        {"metric/accuracy": {"not_in": ["0.9"]}},
+        {"metric/typo": {"is_null": True}},
+        {"metric_typo": {"ne": 1}},
+        {"or": [{"optimizer": {"eq": "none"}}, {"and": [{"not": {"metric_best/typo": {"gt": 1}}}]}]},
+        {"loss": {"ne": float("nan")}},
+    ],
+)
+def test_a_dict_that_restricts_nothing_or_names_nothing_removes_nothing(
+    run: Run, noted: Path, on_each: str, condition: dict[str, Any]
+) -> None:
+    with LineageStore(on_each) as store:
+        for ask in (store.remove_jobs, store.removal_plan, lambda rules: list(store.removable_jobs(rules))):
+            with pytest.raises(LineageSearchConditionParamError):
+                ask(CleanUp(condition=condition))
+    assert run("gc", "--yes", "--condition", json.dumps(condition)).code == 2
+    assert jobs(run) == ALL
+
+
+def test_of_a_name_that_stands_twice_no_comparison_is_lost(run: Run, noted: Path) -> None:
+    twice = '{"metric/accuracy": {"lt": 0.6}, "metric/accuracy": {"gt": 0}}'
+    for verb in (["gc", "--yes"], ["filter"]):
+        refused = run(*verb, "--condition", twice)
+        assert (refused.code, "has 'metric/accuracy' twice" in refused.err) == (2, True)
+    assert jobs(run) == ALL
+
+
+def test_nothing_goes_from_any_base_dir_if_the_rules_are_refused_for_one(
+    run: Run, noted: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    Log().train(network="VGG", loss=1.0).write_lineage(other / "job").chmod(0o400)
+    run("ingest", other)
+    shutil.rmtree(noted / "poor")
+    shutil.rmtree(other)
+    run("ingest", noted)
+    assert run("gc", "--missing", "--yes").code == 2
+    assert len(jobs(run)) == 5
+
+
+def test_the_question_says_which_jobs(noted: Path, on_each: str) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, b"n\n")
+    command = [str(PROGRAM), "--database", on_each, "-q", "gc", "--where", "metric/accuracy<0.6"]
+    ended = subprocess.run(command, stdin=theirs, stderr=subprocess.PIPE, check=False, timeout=300, text=True)
+    os.close(ours)
+    os.close(theirs)
+    assert ended.returncode == 1
+    assert "where metric/accuracy is less than 0.6 from the store?" in ended.stderr
 
 
 def test_what_restore_and_removed_would_pass_over_is_refused(run: Run, finished: Path) -> None:

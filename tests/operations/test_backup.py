@@ -419,16 +419,16 @@ def test_a_restore_that_is_killed_leaves_the_store_as_it_was_or_as_it_is_to_be(
 def test_what_a_killed_backup_has_left_goes_with_the_next(sqlite_url: str, tmp_path: Path, name: str) -> None:
     target = tmp_path / "backups" / name
     target.parent.mkdir()
-    target.with_name(f".{name}-2:1:0-0-0").write_text("of another host, who may be at work")
+    (target.parent / ".unfinished-another.host-1").mkdir()  # who may be at work
     killed = "import os, sys; from pathlib import Path\n"
-    killed += "from lineage_store.store.admin.replacing import replacing\n"
-    killed += "with replacing(Path(sys.argv[1]), 0o600) as path:\n"
-    killed += "    Path(f'{path}-journal').touch()\n    os.kill(os.getpid(), 9)"
+    killed += "from lineage_store.output_files import replacing\n"
+    killed += "with replacing(Path(sys.argv[1]), 0o600) as new:\n"
+    killed += "    Path(f'{new.path}-journal').touch()\n    os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", killed, target], check=False).returncode == -signal.SIGKILL
-    assert len(list(target.parent.iterdir())) == 3
+    assert len(list(target.parent.rglob("*"))) == 4
     with LineageStore(sqlite_url) as store:
         store.backup(target)
-    assert {path.name for path in target.parent.iterdir()} == {name, f".{name}-2:1:0-0-0"}
+    assert {path.name for path in target.parent.iterdir()} == {name, ".unfinished-another.host-1"}
 
 
 def test_a_program_of_postgresql_dies_with_us(
@@ -472,7 +472,8 @@ def test_no_secret_of_the_url_is_in_the_process_list(postgres_url: str, tmp_path
         backing_up = pool.submit(on_engine, url, backup, target)
         waiting = SQL("SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'base_dir'::regclass")
         wait_until(lambda: blocker.execute(waiting).fetchone() or backing_up.done())
-        commands = [command for command in _command_lines() if f"--file={tmp_path}" in command]
+        dumps = [command for command in _command_lines() if "--format=custom" in command]
+        commands = [command for command in dumps if str(make_url(url).database) in command]
         blocker.rollback()
         assert backing_up.result(60) > 0
     assert any("--dbname=" in command for command in commands)

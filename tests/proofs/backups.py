@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -240,9 +241,10 @@ def _program(fault: Fault, said: Path, *arguments: object) -> None:
 
 def _in_place() -> None:
     @contextmanager
-    def replacing(target: Path, _mode: int) -> Iterator[Path]:
+    def replacing(target: Path, _mode: int) -> Iterator[Any]:
         target.unlink()
-        yield target
+        target.touch()
+        yield SimpleNamespace(path=target)
 
     vars(backup)["replacing"] = replacing
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store.api.places import find_job
-from lineage_store.api.where import combined
+from lineage_store.api.where import combined, read_removal
 from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Style,
@@ -79,6 +79,9 @@ def gc_verb(
     Jobs of BASE_DIR, or of all base dirs, for which all that is given holds; live jobs never go. Labels and remarks are
     kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore.
 
+    One line on stderr says how the rules were understood. A --where that can be read in two ways is refused: put the
+    value in quotes. So is a metric or user-defined value that no job has.
+
     --policies does at once what a daemon does once an hour: jobs go that the settings keep_days, keep_jobs and
     keep_store_bytes name, but none with a label or remark, unless keep_labelled is false; of long scalars of jobs that
     keep_every_step_days names, few samples and keep_thinned_buckets buckets stay.
@@ -86,6 +89,7 @@ def gc_verb(
     \b
     lineage-store gc --older-than 90d --dry-run
     lineage-store gc /shared/summaries --older-than 90d --where 'metric/accuracy<0.5' --yes
+    lineage-store gc --where "user_defined/note='this is null'" --dry-run
     lineage-store gc --missing
     lineage-store gc --policies --dry-run
     lineage-store gc --restore ./run_7
@@ -106,7 +110,7 @@ def gc_verb(
         raise click.UsageError("--page is for the list of --removed.")
     if limit and not (removed or dry_run):
         raise click.UsageError("--limit is for the lists of --removed and --dry-run.")
-    wanted = combined(read_condition(condition), wheres, [])
+    wanted = combined(read_condition(condition), wheres, [], read_removal)
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
     with session.open_store(writes=True) as store:
         if restore is not None:
@@ -123,6 +127,7 @@ def gc_verb(
         if dry_run and policies:
             write_mappings(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
         elif dry_run:
+            session.note(f"Would remove {store.removal_plan(rules, base_dir)}.")
             write_mappings(COLUMNS, first(_removable(store, rules, base_dir), limit), style)
         else:
             return _remove(session, store, None if policies else rules, base_dir, yes=yes)
@@ -149,13 +154,18 @@ def _remove(
 ) -> int:
     """Remove the jobs that the rules name; None: those that the policies of the settings name. Return the exit code."""
     thins = rules is None and store.settings.keep_every_step_days > 0
+    plan = store.removal_plan(rules, base_dir) if rules else None
+    if plan:
+        session.note(f"Removes {plan}.")
     if not yes:
         from lineage_store.api.reports import total
 
-        jobs = store.removable_jobs(rules, base_dir) if rules else store.expired_jobs(base_dir)
-        going = _shown(total(jobs))
+        going = _shown(plan.going if plan else total(store.expired_jobs(base_dir)))
         series = f", and thin {sum(1 for _ in store.long_series(base_dir)):,} series" if thins else ""
-        if not agreed(f"Remove {going} from the store{series}? Log files stay.", "say --yes, or --dry-run"):
+        rule = f" {plan.rules}" if plan else ""
+        if not agreed(
+            f"Remove {going}{rule} from the store{series}? Log files stay.", "say --yes, or --dry-run"
+        ):
             session.note("Nothing was removed.")
             return 1
     remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs

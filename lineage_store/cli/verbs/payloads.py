@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -15,6 +16,7 @@ from lineage_store.cli.session import Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 from lineage_store.cli.verbs.samples import step_options
 from lineage_store.errors import ExitCode, PayloadUnavailableError
+from lineage_store.output_files import OutputDirectory
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSample
@@ -42,16 +44,14 @@ def images_verb(
 ) -> int:
     """Write the images of a tag to files.
 
-    STEP.png each; a file of that name is replaced.
+    STEP.png each; a file of that name is replaced, a symbolic link is refused.
 
     \b
     lineage-store images ./run_7 input_data/auto --to pictures --stop 100
     """
     with session.open_store() as store:
         found = store.images(*find_job(store, job, base_dir), tag, **chosen)
-    return _write(
-        session, found, Path(directory), "png", lambda each, path: path.write_bytes(each.read().png)
-    )
+    return _write(session, found, Path(directory), "png", lambda each: each.read().png)
 
 
 @click.command("histograms")
@@ -66,23 +66,25 @@ def histograms_verb(
 ) -> int:
     """Write the histograms of a tag to files.
 
-    STEP.csv each, with left, width and count of its buckets; a file of that name is replaced.
+    STEP.csv each, with left, width and count of its buckets; a file of that name is replaced, a symbolic link is
+    refused.
 
     \b
     lineage-store histograms ./run_7 conv1.weight/auto --to buckets
     """
     with session.open_store() as store:
         found = store.histograms(*find_job(store, job, base_dir), tag, **chosen)
-    return _write(session, found, Path(directory), "csv", _write_buckets)
+    return _write(session, found, Path(directory), "csv", _buckets)
 
 
-def _write_buckets(sample: PayloadSample, path: Path) -> None:
+def _buckets(sample: PayloadSample) -> bytes:
     buckets = sample.read()
     columns = (buckets.left.tolist(), buckets.width.tolist(), buckets.count.tolist())
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(("left", "width", "count"))
-        rows.writerows(zip(*columns, strict=True))
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("left", "width", "count"))
+    rows.writerows(zip(*columns, strict=True))
+    return text.getvalue().encode()
 
 
 def _write(
@@ -90,19 +92,19 @@ def _write(
     samples: Iterable[PayloadSample],
     directory: Path,
     suffix: str,
-    write: Callable[[PayloadSample, Path], object],
+    content: Callable[[PayloadSample], bytes],
 ) -> int:
     """Write one file per step, and report payloads that cannot be read from their log file. Return the exit code."""
     written = failed = 0
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for sample in samples:
-            try:
-                write(sample, directory / f"{sample.step}.{suffix}")
-                written += 1
-            except PayloadUnavailableError as error:
-                failed += 1
-                session.note(str(error))
+        with OutputDirectory.made(directory) as files:
+            for sample in samples:
+                try:
+                    files.write(f"{sample.step}.{suffix}", content(sample), replace=True)
+                    written += 1
+                except PayloadUnavailableError as error:
+                    failed += 1
+                    session.note(str(error))
     except OSError as error:
         raise click.FileError(str(error.filename or directory), hint=error.strerror) from error
     session.note(f"{written:,} files are in {directory}; {failed:,} could not be read.")

@@ -114,12 +114,25 @@ def read_condition(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+        content = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+        found = json.loads(content, object_pairs_hook=_each_once)
     except (OSError, ValueError, RecursionError) as error:
         told = f"{text[:200]!r} cannot be read: {error}."
         raise click.BadParameter(told, param_hint="--condition") from error
     if not isinstance(found, dict):
         raise click.BadParameter("A search_condition is a JSON object.", param_hint="--condition")
+    return found
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError if it has a name twice: of two comparisons, the first would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(
+            f"it has {twice!r} twice; put both comparisons into one object, or into a list of `and`"
+        )
     return found
 
 

@@ -1,9 +1,9 @@
 """A directory of exported files. A file gets its name when it is complete, and a manifest follows the last file.
 
 In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with rows,
-bytes and SHA-256 of each. Promises: a directory without a manifest is an unfinished export; at most `_MOST_OPEN` files
-are open at a time; a file has at most `_MOST_ROWS` rows and those of one more batch. Does not know formats, nor the
-store.
+bytes and SHA-256 of each. Promises: a directory without a manifest is an unfinished export; two exports never write
+into one; at most `_MOST_OPEN` files are open at a time; a file has at most `_MOST_ROWS` rows and those of one more
+batch. Does not know formats, nor the store, nor how files get their names (`output_files`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from lineage_store.errors import LineageParamValueError
+from lineage_store.output_files import NewFile, OutputDirectory
 from lineage_store.query.export.formats import Format, Writer
 from lineage_store.query.export.partitions import Partition, split_arrow, split_rows
 from lineage_store.query.export.sources import Source
@@ -46,10 +47,10 @@ class ExportedFile:
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is being written under a temporary name."""
+    """A file that is being written, without a name yet."""
 
-    path: Path
-    file: BinaryIO
+    path: str
+    new: NewFile
     writer: Writer
     rows: int = 0
 
@@ -58,22 +59,23 @@ class ExportDirectory:
     """An export that is being written. It is complete when `finish` has returned."""
 
     def __init__(self, directory: Path, format_: Format) -> None:
-        self._directory, self._format = directory, format_
+        self._format = format_
         self._open: dict[tuple[str, Partition], _Open] = {}
         self.files: list[ExportedFile] = []
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            is_empty = not any(directory.iterdir())
+            self._directory = OutputDirectory.made(directory)
         except OSError as error:
             raise LineageParamValueError(
                 f"{directory} cannot be written to: {error.strerror}.",
                 hint="Name a directory that is new or empty.",
             ) from error
-        if not is_empty:
-            what = "holds an export" if (directory / MANIFEST).exists() else "is not empty"
+        if not self._directory.is_empty():
+            what = "holds an export" if self._directory.exists(MANIFEST) else "is not empty"
+            self._directory.close()
             raise LineageParamValueError(
                 f"{directory} {what}.",
-                hint="Export into a new or an empty directory; one without manifest.json is unfinished, remove it.",
+                hint="Export into a new or an empty directory, into which nobody else exports; one without "
+                "manifest.json is unfinished, remove it.",
             )
 
     def __enter__(self) -> Self:
@@ -83,8 +85,8 @@ class ExportDirectory:
         for each in self._open.values():
             with suppress(Exception):  # the export failed anyway; an open writer would write to a closed file
                 each.writer.close()
-            each.file.close()
-            _temporary(each.path).unlink(missing_ok=True)
+            each.new.discard()
+        self._directory.close()
 
     def write(self, source: Source, columns: Any, batches: Iterable[Any]) -> None:
         """Write a source. A source without rows becomes one file with columns and no rows."""
@@ -106,11 +108,7 @@ class ExportDirectory:
     def finish(self, facts: Mapping[str, Any]) -> None:
         """Write the manifest, with `facts` and the list of files, which completes the export."""
         manifest = {**facts, "files": [asdict(each) for each in self.files]}
-        path = self._directory / MANIFEST
-        with _temporary(path).open("xb") as file:
-            file.write(json.dumps(manifest, indent=2).encode() + b"\n")
-            _sync(file)
-        _temporary(path).rename(path)
+        self._directory.write(MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
 
     def _opened(self, source: Source, columns: Any, partition: Partition) -> _Open:
         key = source.name, partition
@@ -119,39 +117,26 @@ class ExportDirectory:
             if len(self._open) == _MOST_OPEN:
                 self._finish(next(iter(self._open)))
             path = self._free(partition.path(source.name))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = _temporary(path).open("xb")
-            found = _Open(path, file, self._format.open(file, columns))
+            new = self._directory.new(path)
+            found = _Open(path, new, self._format.open(new.file, columns))
         self._open[key] = found  # moved to the end: `_open` is sorted by the last write
         return found
 
-    def _free(self, name: str) -> Path:
+    def _free(self, name: str) -> str:
         """Return a path that no file has yet: rows of a file that was closed early continue in another file."""
-        number, path = 1, self._directory / f"{name}.{self._format.suffix}"
-        while path.exists():
+        number, path = 1, f"{name}.{self._format.suffix}"
+        while self._directory.exists(path):
             number += 1
-            path = self._directory / f"{name}.{number}.{self._format.suffix}"
+            path = f"{name}.{number}.{self._format.suffix}"
         return path
 
     def _finish(self, key: tuple[str, Partition]) -> None:
         done = self._open[key]
-        temporary = _temporary(done.path)
         done.writer.close()
-        _sync(done.file)
-        done.file.close()
-        with temporary.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = temporary.stat().st_size
-        temporary.rename(done.path)
+        size = done.new.file.seek(0, os.SEEK_END)
+        done.new.file.seek(0)
+        digest = hashlib.file_digest(done.new.file, "sha256").hexdigest()
+        done.new.finish()
         del self._open[key]
-        (name, (base_dir, month)), path = key, done.path.relative_to(self._directory)
-        self.files.append(ExportedFile(str(path), name, base_dir, month, done.rows, size, digest))
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.unfinished")
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+        name, (base_dir, month) = key
+        self.files.append(ExportedFile(done.path, name, base_dir, month, done.rows, size, digest))

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from sqlalchemy import Engine
 
@@ -34,16 +35,24 @@ process with threads must not run Python code between fork and exec."""
 _SERVICE = "lineage_store"
 
 
-def run(engine: Engine, program: str, *arguments: str, connects: bool = True) -> str:
+def run(
+    engine: Engine, program: str, *arguments: str, connects: bool = True, into: BinaryIO | None = None
+) -> str:
     """Run a program and return its stdout. Raises LineageStoreError if it fails, or if no fitting version is found.
 
     Args:
         connects: pass the engine's database as --dbname; else the engine only determines the program's version.
+        into: an open file for its stdout, which then is not returned.
     """
     with _connection(engine) as (conninfo, environment):
         command = [_fitting(engine, program), *arguments, *([f"--dbname={conninfo}"] if connects else [])]
         ended = subprocess.run(  # noqa: S603 - no shell, and words of our own
-            [*_mortally(), *command], capture_output=True, text=True, errors="replace", env=environment
+            [*_mortally(), *command],
+            stdout=subprocess.PIPE if into is None else into,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
         )
     if ended.returncode:
         words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
@@ -51,7 +60,7 @@ def run(engine: Engine, program: str, *arguments: str, connects: bool = True) ->
             f"{program} failed: {' '.join(words[:3])}",
             hint="Does this user own the tables, is the archive whole, and is there room on the disk?",
         )
-    return ended.stdout
+    return ended.stdout or ""
 
 
 @contextmanager

@@ -12,11 +12,12 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 from sqlalchemy import Engine
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.store.admin.replacing import replacing
+from lineage_store.output_files import replacing
 from lineage_store.store.database.engine import sqlite_path
 
 READ_BY_ALL = 0o444
@@ -45,7 +46,7 @@ def publish(
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
     try:
         with replacing(target, mode) as copy:
-            copy_file(source, copy, told)
+            copy_file(source, copy.path, told)
         return target.stat().st_size
     except (OSError, sqlite3.Error) as error:
         raise LineageStoreError(
@@ -56,9 +57,10 @@ def publish(
 
 def copy_file(source: Path, target: Path, told: Callable[[str], None] = lambda _: None) -> None:
     """Copy a store, as it is at one moment, into an empty file; call `told` with the progress. Raises sqlite3.Error."""
+    there = f"file:{quote(os.fsencode(target))}?mode=rw"  # it is never made: it could be made elsewhere, behind a link
     with (
         closing(sqlite3.connect(source, isolation_level=None)) as reader,
-        closing(sqlite3.connect(target)) as writer,
+        closing(sqlite3.connect(there, uri=True)) as writer,
     ):
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first read fixes the moment

@@ -6,11 +6,12 @@ that the store does not know counts as none. Does not know conditions: they are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from lineage_store.states import JobState
 from lineage_store.store.schema.tables import train_job
@@ -55,6 +56,14 @@ def removable(
         wanted = wanted.where(train_job.c.id.in_(rules.among.order_by(None)))
     rows = connection.execute(wanted.order_by(train_job.c.id).limit(limit))
     return [Removable._make(row) for row in rows]
+
+
+def all_and_live(connection: Connection, base_dir_ids: Sequence[int]) -> tuple[int, int]:
+    """Return how many jobs some base dirs have, and how many of them are live."""
+    mine = train_job.c.base_dir_id.in_(base_dir_ids)
+    counted = select(train_job.c.state, func.count().label("jobs")).where(mine).group_by(train_job.c.state)
+    by_state = {row.state: row.jobs for row in connection.execute(counted)}
+    return sum(by_state.values()), by_state.get(JobState.LIVE, 0)
 
 
 def any_present(connection: Connection, base_dir_id: int) -> bool:

@@ -56,7 +56,7 @@ export function asksFor(text: string): { name: string; part: string } | null {
 /** Write a value for a condition, in quotes if it would be read as another type; null: only a JSON list can have it. */
 function spelt(name: string, value: string | number, names: Names, listed: boolean): string | null {
   if (typeof value === "number") return String(value);
-  if (/\sand\s|^\s|\s$|^$|["[\]]/i.test(value) || (listed && value.includes(","))) return null;
+  if (/\sand\s|^\s|\s$|^$|^'|["[\]]/i.test(value) || (listed && value.includes(","))) return null;
   if (names.fields.some((field) => field.name === name)) return value;
   try {
     JSON.parse(value);
