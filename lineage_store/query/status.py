@@ -79,7 +79,7 @@ def read_problems(
 ) -> list[Finding]:
     """Return the open problems of a base dir (stored path), or of all, newest first; `resolved`: resolved ones too."""
     wanted = _within(base_dir) if resolved else {**_within(base_dir), "resolved_at": None}
-    newest = "-first_seen_at", "path", "base_dir", "kind", "range_start"
+    newest = "-first_seen_at", "problems", "path", "base_dir", "kind", "range_start"
     return list(map(problem_of, view_rows(connection, "v_ingest_problem", wanted, *newest, page=page)))
 
 
@@ -93,19 +93,18 @@ def read_some_problems(
         rows = rows.where(column["base_dir"] == base_dir)
     if not resolved:
         rows = rows.where(column["resolved_at"].is_(None))
-    newest = column["first_seen_at"].desc(), column["path"], column["kind"]
+    newest = column["first_seen_at"].desc(), column["problems"], column["path"], column["kind"]
     turn = func.row_number().over(partition_by=(column["base_dir"], column["train_id"]), order_by=newest)
     in_turn = rows.add_columns(turn.label("turn")).subquery()
-    fair = in_turn.c["turn", "first_seen_at", "path", "base_dir", "kind"]
+    fair = in_turn.c["turn", "first_seen_at", "problems", "path", "base_dir", "kind"]
     order = [each.desc() if each.name == "first_seen_at" else each for each in fair]
     found = connection.execute(select(in_turn).order_by(*order).limit(most)).mappings()
-    return sorted(
-        map(problem_of, map(dict, found)), key=lambda problem: (_age(problem), problem.subject, problem.kind)
-    )
+    return sorted(map(problem_of, map(dict, found)), key=_newest_first)
 
 
-def _age(problem: Finding) -> float:
-    return 0.0 if problem.since is None else -problem.since.timestamp()
+def _newest_first(problem: Finding) -> tuple[Any, ...]:
+    age = 0.0 if problem.since is None else -problem.since.timestamp()
+    return age, problem.problems, problem.subject, problem.kind
 
 
 def read_problems_below(connection: Connection, place: str) -> list[Finding]:
@@ -116,7 +115,8 @@ def read_problems_below(connection: Connection, place: str) -> list[Finding]:
     subject = case((path == ".", base_dir), else_=func.rtrim(base_dir, "/").concat("/").concat(path))
     inside = f"{place.rstrip('/')}/"
     below = (subject == place) | (func.substr(subject, 1, len(inside)) == inside)
-    newest = column["first_seen_at"].desc(), column["path"], column["base_dir"], column["kind"]
+    rest = (column[name] for name in ("problems", "path", "base_dir", "kind"))
+    newest = column["first_seen_at"].desc(), *rest
     wanted = rows.where(below, column["resolved_at"].is_(None)).order_by(*newest)
     return list(map(problem_of, map(dict, connection.execute(wanted).mappings())))
 
@@ -154,7 +154,9 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
     if not jobs:
         return None
     this = {"job_id": jobs[0]["job_id"]}
-    problems = view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path")
+    problems = view_rows(
+        connection, "v_ingest_problem", {**this, "resolved_at": None}, "problems", "path", "kind"
+    )
     return JobReport(
         job=jobs[0],
         metrics=view_rows(connection, "v_metric", {**this, "is_latest": True}, "name"),
