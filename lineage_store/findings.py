@@ -139,6 +139,13 @@ def clipped(what: str) -> str:
     return what if len(what) <= MOST_CHARACTERS else f"{what[: MOST_CHARACTERS - 2]} …"
 
 
+def with_places(what: str, count: int, size: int | None) -> str:
+    """Return the text of a problem that a log file has in `count` places with `size` bytes together."""
+    return (
+        what if count == 1 or size is None else f"{what} There are {count:,} such places with {size:,} bytes."
+    )
+
+
 def severity_of(kind: str) -> Severity:
     """Return the severity of a kind read from a store; NOTE for a kind that this release does not know."""
     return KINDS[kind].severity if kind in KINDS else Severity.NOTE

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, case, cast, func, select
 
-from lineage_store.findings import Finding, severity_of
+from lineage_store.findings import Finding, severity_of, with_places
 from lineage_store.query.views import view_rows, view_select
 from lineage_store.store.catalog import moved, tombstones
 from lineage_store.store.database.paging import ALL, Page
@@ -132,7 +132,7 @@ def problem_of(row: Row) -> Finding:
         row["kind"],
         str(Path(row["base_dir"], row["path"])),
         severity_of(row["kind"]),
-        row["reason"],
+        with_places(row["reason"], row["count"], row["bytes"]),
         row["remedy"],
         since=row["first_seen_at"],
         until=row["resolved_at"],
