@@ -361,6 +361,38 @@ def _jobs(webhook: Webhook) -> list[int]:
     return [event["jobs"] for event in webhook.events("problem") if "jobs" in event]
 
 
+def test_a_slow_receiver_does_not_put_off_the_next_look(
+    sqlite_engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "_SHARE", 0.02)
+
+    def slowly(_: int) -> int:
+        time.sleep(4)
+        return 200
+
+    webhook.answer = slowly
+    register(sqlite_engine, place)
+    with notifying(sqlite_engine, plan_of(Settings(notify_url=webhook.url))):
+        for name in ("first", "second"):
+            train(place, name)
+            ingest(sqlite_engine, place)
+            wait_until(lambda name=name: webhook.told()["finished", f"./{name}"])  # type: ignore[misc]
+
+
+def test_many_jobs_that_finish_leave_room_for_a_problem(
+    sqlite_engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "_EVENTS_AT_A_TIME", 5)
+    register(sqlite_engine, place)
+    _begin(sqlite_engine, webhook)
+    for number in range(20):
+        train(place, f"job_{number}")
+    damage(place, "honest")
+    ingest(sqlite_engine, place)
+    _tell(sqlite_engine, webhook, lambda: len(webhook.events()) == 21)
+    assert "./honest" in {event["train_id"] for event in webhook.requests[0]["events"]}
+
+
 def test_a_job_that_is_damaged_again_and_again_is_told_of_at_intervals(
     engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ from lineage_store.store.notified import Place
 log = logging.getLogger(__name__)
 
 _LOOKS_EVERY_S, _SHARE = 1.0, 0.1
-"""Seconds between two looks for events, and the maximum share of the time that looking takes."""
+"""Seconds between two looks for events, and the maximum share of the time that looking takes, sending apart."""
 _LONGEST_WAIT_S = 60.0
 _HELD, _RENEWED = timedelta(seconds=60), timedelta(seconds=40)
 """Duration of the right to send, and the remaining time below which it is renewed before sending."""
@@ -95,8 +95,12 @@ class Waiting:
         self._others.setdefault(alike, []).append(event.key)
 
     def next_message(self) -> tuple[list[Sent], bool]:
-        """Return what the next message says, in which every job has its turn, and whether there is more to send."""
-        fair = in_turn(self._events, lambda event: event.owner)
+        """Return what the next message says, and whether there is more to send.
+
+        Every kind of event has its turn, and within each every job.
+        """
+        of_each = in_turn(self._events, lambda event: event.owner)
+        fair = in_turn(of_each, lambda event: event.kind)
         some = [Sent(event, [event.key]) for event in fair[:_EVENTS_AT_A_TIME]]
         some += [Sent(_of_many(self._examples[alike], keys), keys) for alike, keys in self._others.items()]
         return some, len(fair) > _EVENTS_AT_A_TIME
@@ -127,6 +131,8 @@ class Notifier:
         self._expires_at: datetime | None = None
         self._woken, self._ended = threading.Event(), False
         self._failures, self._logged = 0, float("-inf")
+        self._looking_s = 0.0
+        """How long the looks took since the last wait."""
         self._rests: dict[tuple[str, str, str], float] = {}
         """When (monotonic) events were sent that are not to be followed by alike ones at once, by owner and share."""
 
@@ -157,7 +163,7 @@ class Notifier:
 
     def _once(self) -> float:
         """Look for events once and send them; return how many seconds to wait afterwards."""
-        plan, began = self._plan, time.monotonic()
+        plan, self._looking_s = self._plan, 0.0
         if plan is None or self._ended:
             return _LONGEST_WAIT_S
         if plan is not self._used:
@@ -174,7 +180,7 @@ class Notifier:
             self._failures = 0
         if self._failures:
             return min(2.0 ** min(self._failures, 10) / 2, _LONGEST_WAIT_S)
-        return max(_LOOKS_EVERY_S, (time.monotonic() - began) / _SHARE)
+        return min(max(_LOOKS_EVERY_S, self._looking_s / _SHARE), _LONGEST_WAIT_S)
 
     def _fail(self, reason: str) -> None:
         self._failures, self._looked, self._expires_at = self._failures + 1, None, None
@@ -185,9 +191,11 @@ class Notifier:
     def _look(self, plan: Plan) -> None:
         more = True
         while more and not self._ended and self._holds(plan) and self._looked is not None:
+            began = time.monotonic()
             with reading(self._engine) as connection:
                 events, looked, more = read_news(connection, plan, self._looked, database_time(connection))
                 waiting = self._unsent(connection, plan.name, events)
+            self._looking_s += time.monotonic() - began
             # One message each time: who has news meanwhile has a turn in the next.
             some, left = waiting.next_message()
             if some:
