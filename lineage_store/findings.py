@@ -6,10 +6,12 @@ In: a kind of `finding_kinds/` and the particulars. Out: a `Finding`, the form i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple, TypeVar
 
 from lineage_store.errors import ExitCode
 from lineage_store.finding_kinds import KINDS, Severity
@@ -19,6 +21,8 @@ THE_STORE = "the store"
 THE_STANDBY = "the standby"
 """The subject of findings about the standby that answers questions."""
 _DATABASE = "database_"
+_NOTHING = object()
+T = TypeVar("T")
 MOST_CHARACTERS = 1000
 """Maximum length of a problem's text in the store: what it quotes may be of any length."""
 
@@ -144,6 +148,16 @@ def with_places(what: str, count: int, size: int | None) -> str:
     return (
         what if count == 1 or size is None else f"{what} There are {count:,} such places with {size:,} bytes."
     )
+
+
+def in_turn(things: Iterable[T], owner: Callable[[T], Hashable]) -> list[T]:
+    """Return the first of every owner, then the second of every owner that has one, and so on: for lists with a bound,
+    so that what has very many findings does not keep those of others from being seen."""
+    by_owner: dict[Hashable, list[T]] = defaultdict(list)
+    for thing in things:
+        by_owner[owner(thing)].append(thing)
+    rounds = zip_longest(*by_owner.values(), fillvalue=_NOTHING)
+    return [thing for thing in chain.from_iterable(rounds) if thing is not _NOTHING]  # type: ignore[misc]
 
 
 def severity_of(kind: str) -> Severity:

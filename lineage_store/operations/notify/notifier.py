@@ -24,12 +24,12 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.findings import in_turn
 from lineage_store.operations.notify.deliver import NotTakenError, deliver
 from lineage_store.operations.notify.news import Event, read_news
 from lineage_store.operations.notify.plan import PROBLEM, Plan
 from lineage_store.query.change_cursor import encode
 from lineage_store.query.changes import current
-from lineage_store.round_robin import in_turn
 from lineage_store.store import notified
 from lineage_store.store.database.engine import apart, database_time, identity, reading, writing
 from lineage_store.store.holders import holder_name

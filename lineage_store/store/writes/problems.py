@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from lineage_store.finding_kinds import KINDS, Severity
-from lineage_store.findings import Finding, RangeProblems, clipped, finding, severity_of
-from lineage_store.round_robin import in_turn
+from lineage_store.findings import Finding, RangeProblems, clipped, finding, in_turn, severity_of
 from lineage_store.store.database.dialects import (
     among,
     insert_plain,
