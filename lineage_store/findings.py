@@ -6,10 +6,12 @@ In: a kind of `finding_kinds/` and the particulars. Out: a `Finding`, the form i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple, TypeVar
 
 from lineage_store.errors import ExitCode
 from lineage_store.finding_kinds import KINDS, Severity
@@ -19,6 +21,10 @@ THE_STORE = "the store"
 THE_STANDBY = "the standby"
 """The subject of findings about the standby that answers questions."""
 _DATABASE = "database_"
+_NOTHING = object()
+T = TypeVar("T")
+MOST_CHARACTERS = 1000
+"""Maximum length of a problem's text in the store: what it quotes may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,16 @@ class Finding:
     """Position of the first affected byte; None: the subject as a whole."""
     range_end: int | None = None
     """Position behind the last affected byte."""
+    count: int = 1
+    """Number of affected places in the file; between the first and the last of them there may be unaffected bytes."""
+    bytes: int | None = None
+    """Number of affected bytes in all those places."""
+    first_range_end: int | None = None
+    """Where the first place ends; it begins at `range_start`."""
+    last_range_start: int | None = None
+    """Where the last place begins; it ends at `range_end`."""
+    problems: int = 1
+    """Number of problems that it stands for: more than 1 if the problems of a job are too many to be listed."""
 
     @property
     def title(self) -> str:
@@ -89,17 +105,59 @@ def finding(
     )
 
 
-def joined(found: Iterable[Finding]) -> list[Finding]:
-    """Merge adjacent byte ranges of one subject's findings, if kind and text agree or the kind always joins."""
-    some: list[Finding] = []
-    for each in found:
-        last = some[-1] if some else None
-        meet = last is not None and (last.kind, last.range_end) == (each.kind, each.range_start)
-        if last and meet and (KINDS[each.kind].joins or last.what == each.what):
-            some[-1] = replace(last, range_end=each.range_end)
-        else:
-            some.append(each)
-    return some
+class RangeProblems(NamedTuple):
+    """All byte ranges of one log file to which findings of one kind apply, in short: their number is not bounded."""
+
+    kind: str
+    places: int
+    bytes: int
+    first_start: int
+    first_end: int
+    last_start: int
+    last_end: int
+    what: str
+    """The text of the first."""
+    remedy: str
+
+    def plus(self, more: RangeProblems) -> RangeProblems:
+        """Return both together; `more` lies behind these. Adjacent ranges become one if the kind joins."""
+        meet = KINDS[self.kind].joins and self.last_end == more.first_start
+        return self._replace(
+            places=self.places + more.places - meet,
+            bytes=self.bytes + more.bytes,
+            first_end=more.first_end if meet and self.places == 1 else self.first_end,
+            last_start=self.last_start if meet and more.places == 1 else more.last_start,
+            last_end=more.last_end,
+        )
+
+
+def in_range(kind: str, start: int, end: int, **particulars: object) -> RangeProblems:
+    """Create the finding about one byte range of a log file."""
+    row = KINDS[kind]
+    texts = clipped(row.what.format(**particulars)), row.remedy.format(**particulars)
+    return RangeProblems(kind, 1, end - start, start, end, start, end, *texts)
+
+
+def clipped(what: str) -> str:
+    """Return a text as a problem's row holds it: at most MOST_CHARACTERS of it."""
+    return what if len(what) <= MOST_CHARACTERS else f"{what[: MOST_CHARACTERS - 2]} …"
+
+
+def with_places(what: str, count: int, size: int | None) -> str:
+    """Return the text of a problem that a log file has in `count` places with `size` bytes together."""
+    return (
+        what if count == 1 or size is None else f"{what} There are {count:,} such places with {size:,} bytes."
+    )
+
+
+def in_turn(things: Iterable[T], owner: Callable[[T], Hashable]) -> list[T]:
+    """Return the first of every owner, then the second of every owner that has one, and so on: for lists with a bound,
+    so that what has very many findings does not keep those of others from being seen."""
+    by_owner: dict[Hashable, list[T]] = defaultdict(list)
+    for thing in things:
+        by_owner[owner(thing)].append(thing)
+    rounds = zip_longest(*by_owner.values(), fillvalue=_NOTHING)
+    return [thing for thing in chain.from_iterable(rounds) if thing is not _NOTHING]  # type: ignore[misc]
 
 
 def severity_of(kind: str) -> Severity:

@@ -155,6 +155,9 @@ class Operations(Removals):
     ) -> Sequence[Finding]:
         """Return the open problems of ingest, of one base dir or of all, newest first; `resolved`: resolved ones too.
 
+        One is about all places of a log file that have it. Of a job with very many problems some are listed, and one
+        says how many are not (`problems`).
+
         `limit` and `page` as for `train_jobs`. Raises LineageParamSummaryPathError when the store does not know the
         base dir.
         """
@@ -169,11 +172,26 @@ class Operations(Removals):
 
     def problems_below(self, path: PathLike | None = None) -> Sequence[Finding]:
         """Return the open problems of a log file, or of a job or base dir with everything in it; None: all problems."""
-        found = self.problems()
+        from lineage_store.query import status as statuses
+
         if path is None:
-            return found
-        place = to_stored(str(real_path(path)))
-        return [each for each in found if each.subject == place or each.subject.startswith(f"{place}/")]
+            return self.problems()
+        with self._reading() as connection:
+            return statuses.read_problems_below(connection, to_stored(str(real_path(path))))
+
+    def some_problems(
+        self, base_dir: PathLike | None = None, *, resolved: bool = False, most: int = 100
+    ) -> Sequence[Finding]:
+        """Return at most `most` of the problems that `problems` returns, newest first: of every job some.
+
+        Raises LineageParamSummaryPathError when the store does not know the base dir.
+        """
+        from lineage_store.query import status as statuses
+
+        with self._reading() as connection:
+            place = None if base_dir is None else base_dirs.find(connection, base_dir)
+            path = None if place is None else to_stored(str(place.path))
+            return statuses.read_some_problems(connection, path, most, resolved=resolved)
 
     def retry(self, path: PathLike | None = None) -> Reread:
         """Retry log files with problems: one log file, or those of a job or base dir; None: of all base dirs.

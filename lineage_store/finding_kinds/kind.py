@@ -34,8 +34,10 @@ class Kind:
     """Alternative remedies, by the case in which they apply."""
     gives_up_bytes: bool = False
     """Whether the bytes of its range are given up, that is, quarantined."""
+    ranged: bool = False
+    """Whether it is about byte ranges of a log file: it is counted, and stays; others are states, which end."""
     joins: bool = False
-    """Whether adjacent ranges are merged though their texts differ; the first text is kept."""
+    """Whether adjacent ranges are one place, with the text of the first: a chunk may end anywhere in it."""
 
     @property
     def title(self) -> str:

@@ -16,6 +16,10 @@ _TRIED_AGAIN = (
     "It is tried again, at the latest every finished_interval_s; look at the filesystem if it stays."
 )
 _READ_ON = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
+_NOT_LISTED = (
+    "See those that are listed. The view v_log_file has every log file of the job: `state`, `last_problem`, "
+    "`quarantined_bytes`."
+)
 _RAISE = "The log file keeps it. Raise that setting and run `lineage-store reingest`, if it is meant."
 
 LOG_FILES = (
@@ -80,13 +84,16 @@ LOG_FILES = (
         "{link} is a symbolic link now, which is not followed; what was read before it was put there is kept.",
         "If somebody moved the original, have it put back, or make a base dir of the place where it is now.",
     ),
-    Kind("damaged_bytes", NOTE, "No frame: {reason}.", _READ_ON, gives_up_bytes=True, joins=True),
+    Kind(
+        "damaged_bytes", NOTE, "No frame: {reason}.", _READ_ON, gives_up_bytes=True, ranged=True, joins=True
+    ),
     Kind(
         "undecodable_event",
         NOTE,
         "The frame holds no readable event: {reason}",
         _READ_ON,
         gives_up_bytes=True,
+        ranged=True,
     ),
     Kind(
         "oversized_event",
@@ -95,7 +102,7 @@ LOG_FILES = (
         _RAISE,
         heading="Events beyond a bound of the settings",
         gives_up_bytes=True,
-        joins=True,
+        ranged=True,
     ),
     Kind(
         "beyond_bounds",
@@ -103,13 +110,35 @@ LOG_FILES = (
         "Not all that these bytes hold is in the store: {reason}.",
         _RAISE,
         heading="Jobs beyond a bound of the settings",
-        joins=True,
+        ranged=True,
     ),
     Kind(
         "unreadable_metric",
         NOTE,
         "The metrics of an evaluation cannot be read: {reason}",
         "The evaluation counts without metrics. Record metrics that are a JSON object.",
+        ranged=True,
+    ),
+    Kind(
+        "more_problems",
+        SOME_FILES,
+        "{more:,} more problems of its log files are not listed.",
+        _NOT_LISTED,
+        heading="Problems of jobs with too many to list",
+    ),
+    Kind(
+        "more_notes",
+        NOTE,
+        "{more:,} more notes about its log files are not listed.",
+        _NOT_LISTED,
+        heading="Notes about jobs with too many to list",
+    ),
+    Kind(
+        "more_paths",
+        SOME_FILES,
+        "{more:,} directories or entries, such as this one, could not be looked at and are not listed.",
+        "See the problems that are listed; what they have in common may be true of these.",
+        heading="Directories or entries too many to list",
     ),
 )
 """Problems that ingest stores about log files and the directories that lead to them."""

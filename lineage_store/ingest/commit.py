@@ -13,7 +13,7 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
-from lineage_store.findings import Finding, finding
+from lineage_store.findings import Finding, finding, in_range
 from lineage_store.ingest import folding
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.lease import writing_under
@@ -25,6 +25,7 @@ from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile, SampleColumns, relative_path
 from lineage_store.store.writes import bookmarks, file_states, generations, jobs, problems, revisions
+from lineage_store.store.writes.problems import OfFile
 from lineage_store.store.writes.samples import write_samples
 from lineage_store.store.writes.series import recompute_supersession
 
@@ -49,9 +50,8 @@ def write_batch(
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
         folding.refold(connection, with_lineage | switched, advances, settings)
-        problems.record_range_problems(connection, lease.base_dir_id, advances, now)
-        states = {advance.file: _state_problems(advance) for advance in advances}
-        problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        found = {each.file: OfFile(_state_problems(each), each.rows.problems) for each in advances}
+        problems.record(connection, lease.base_dir_id, found, now)
         jobs_of = {advance.file.job_id for advance in advances}
         _refresh_jobs(connection, lease, jobs_of, now, settings.live_within_s)
 
@@ -179,8 +179,7 @@ def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: 
     if advance.file.key not in full:
         return advance
     reason = f"the file has {most_tags:,} tags, and most_tags allows no more: samples of others are left out"
-    place = advance.file.byte_offset, advance.rows.end
-    noted = finding("beyond_bounds", _path(advance.file), byte_range=place, reason=reason)
+    noted = in_range("beyond_bounds", advance.file.byte_offset, advance.rows.end, reason=reason)
     return advance._replace(rows=advance.rows._replace(problems=(*advance.rows.problems, noted)))
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from lineage_store.config import Settings
 from lineage_store.fields import less_is_better
-from lineage_store.findings import Finding, finding, joined
+from lineage_store.findings import RangeProblems, in_range
 from lineage_store.ingest.decode import bounds
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
 from lineage_store.store.records import (
@@ -28,7 +28,6 @@ from lineage_store.store.records import (
     FoldedLineage,
     KnownFile,
     LineageRow,
-    relative_path,
 )
 from lineage_store.store.writes import lineage
 from lineage_store.store.writes.lineage import FileOfJob
@@ -125,15 +124,15 @@ class _Used:
 
 def _within(advance: Advance, job: _Used, most: Settings) -> tuple[Advance, FileLineage]:
     """Return the advance without the events for which its job has no room, and its file's summary before them."""
-    file, rows, before = advance.file, advance.rows, job.of(advance.file)
+    rows, before = advance.rows, job.of(advance.file)
     kept: list[LineageRow] = []
-    left_out: list[Finding] = []
+    left_out: RangeProblems | None = None
     evaluations = before.evaluations
     ends = [event.byte_offset for event in rows.lineage_events[1:]] + [rows.end]
     for event, end in zip(rows.lineage_events, ends, strict=True):
         if reason := bounds.of_job(job.total, event, most):
-            path, place = relative_path(file.train_id, file.name), (event.byte_offset, end)
-            left_out.append(finding("beyond_bounds", path, byte_range=place, reason=reason))
+            this = in_range("beyond_bounds", event.byte_offset, end, reason=reason)
+            left_out = left_out.plus(this) if left_out else this
             continue
         if event.kind == "eval":
             evaluations += 1
@@ -141,7 +140,7 @@ def _within(advance: Advance, job: _Used, most: Settings) -> tuple[Advance, File
         kept.append(event)
         job.total = bounds.plus(job.total, event)
     if left_out:
-        rows = rows._replace(folded=None, problems=(*rows.problems, *joined(left_out)))
+        rows = rows._replace(folded=None, problems=(*rows.problems, left_out))
     return advance._replace(rows=rows._replace(lineage_events=tuple(kept))), before
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Text, column, func, select, table, text
+from sqlalchemy import Connection, Engine, Integer, Text, column, func, select, table, text
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError
@@ -28,7 +28,7 @@ from lineage_store.store.schema.tables import base_dir, ingest_total
 Row = Mapping[str, Any]
 _TOTALS = select(base_dir.c.path, ingest_total).join_from(ingest_total, base_dir).where(~base_dir.c.leaving)
 _PROBLEMS = (
-    select(column("base_dir", Text()), column("kind", Text()), func.count())
+    select(column("base_dir", Text()), column("kind", Text()), func.sum(column("problems", Integer())))
     .select_from(table("v_ingest_problem"))
     .where(column("resolved_at").is_(None))
     .group_by(column("base_dir"), column("kind"))

@@ -18,7 +18,7 @@ from sqlalchemy import Row
 
 from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
 from lineage_store.eventlog import formats
-from lineage_store.findings import Finding, finding, severity_of
+from lineage_store.findings import Finding, finding, severity_of, with_places
 from lineage_store.ingest.problems import path_problems, unreadable_file
 from lineage_store.ingest.scan.depth import deeper_jobs
 from lineage_store.ingest.scan.discovery import Found
@@ -142,7 +142,8 @@ def of_problems(place: Place, problems: Iterable[Row[Any]]) -> Iterator[Finding]
     """Yield the open problems, about the paths that they name."""
     for row in problems:
         subject, severity = _path(place, row.path), severity_of(row.kind)
-        yield Finding(row.kind, subject, severity, f"Open problem: {row.reason}", row.remedy)
+        what = with_places(row.reason, row._mapping["count"], row.bytes)
+        yield Finding(row.kind, subject, severity, f"Open problem: {what}", row.remedy)
 
 
 def of_growth(place: Place, row: Row[Any]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Text, column, func, select, table
+from sqlalchemy import Connection, Integer, Text, column, func, select, table
 
 from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import THE_STORE, Finding, finding
@@ -65,7 +65,8 @@ def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Fi
     base_dir, kind = column("base_dir", Text()), column("kind", Text())
     worse = Severity.SOME_FILES, Severity.STANDSTILL
     wrong = [each.name for each in KINDS.values() if each.severity in worse]
-    counted = select(base_dir, kind, func.count().label("problems")).select_from(table("v_ingest_problem"))
+    problems = func.sum(column("problems", Integer())).label("problems")
+    counted = select(base_dir, kind, problems).select_from(table("v_ingest_problem"))
     counted = counted.where(column("resolved_at").is_(None), kind.in_(wrong))
     for name, value in here.items():
         counted = counted.where(column(name) == value)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Text, case, cast, func, select
 
-from lineage_store.findings import Finding, severity_of
-from lineage_store.query.views import view_rows
+from lineage_store.findings import Finding, severity_of, with_places
+from lineage_store.query.views import view_rows, view_select
 from lineage_store.store.catalog import moved, tombstones
 from lineage_store.store.database.paging import ALL, Page
 
@@ -27,7 +27,7 @@ class StoreStatus:
     base_dirs: Sequence[Row]
     """v_base_dir."""
     problems: Sequence[Finding]
-    """The open problems of v_ingest_problem, newest first."""
+    """The open problems of v_ingest_problem, newest first; where they are too many, some of every job."""
     cycles: Sequence[Row]
     """v_ingest_cycle, the last pass over each base dir."""
     shards: Sequence[Row]
@@ -61,7 +61,7 @@ def read_status(
     base_dirs = view_rows(connection, "v_base_dir", _within(base_dir), "base_dir")
     return StoreStatus(
         base_dirs=base_dirs,
-        problems=read_problems(connection, base_dir, page=Page(problems)) if problems else [],
+        problems=read_some_problems(connection, base_dir, problems) if problems else [],
         cycles=[row for each in base_dirs for row in read_cycles(connection, each["base_dir"], limit=1)],
         shards=read_shards(connection, base_dir),
         known_twice=list(moved.known_twice(connection, base_dir_id)),
@@ -79,8 +79,46 @@ def read_problems(
 ) -> list[Finding]:
     """Return the open problems of a base dir (stored path), or of all, newest first; `resolved`: resolved ones too."""
     wanted = _within(base_dir) if resolved else {**_within(base_dir), "resolved_at": None}
-    newest = "-first_seen_at", "path", "base_dir", "kind", "range_start"
+    newest = "-first_seen_at", "problems", "path", "base_dir", "kind", "range_start"
     return list(map(problem_of, view_rows(connection, "v_ingest_problem", wanted, *newest, page=page)))
+
+
+def read_some_problems(
+    connection: Connection, base_dir: str | None, most: int, *, resolved: bool = False
+) -> list[Finding]:
+    """Return at most `most` problems, newest first: the newest of every job, then the second newest of every job, …"""
+    rows = view_select("v_ingest_problem")
+    column = rows.selected_columns
+    if base_dir is not None:
+        rows = rows.where(column["base_dir"] == base_dir)
+    if not resolved:
+        rows = rows.where(column["resolved_at"].is_(None))
+    newest = column["first_seen_at"].desc(), column["problems"], column["path"], column["kind"]
+    turn = func.row_number().over(partition_by=(column["base_dir"], column["train_id"]), order_by=newest)
+    in_turn = rows.add_columns(turn.label("turn")).subquery()
+    fair = in_turn.c["turn", "first_seen_at", "problems", "path", "base_dir", "kind"]
+    order = [each.desc() if each.name == "first_seen_at" else each for each in fair]
+    found = connection.execute(select(in_turn).order_by(*order).limit(most)).mappings()
+    return sorted(map(problem_of, map(dict, found)), key=_newest_first)
+
+
+def _newest_first(problem: Finding) -> tuple[Any, ...]:
+    age = 0.0 if problem.since is None else -problem.since.timestamp()
+    return age, problem.problems, problem.subject, problem.kind
+
+
+def read_problems_below(connection: Connection, place: str) -> list[Finding]:
+    """Return the open problems of what is at a stored absolute path, or beneath it."""
+    rows = view_select("v_ingest_problem")
+    column = rows.selected_columns
+    base_dir, path = cast(column["base_dir"], Text), cast(column["path"], Text)
+    subject = case((path == ".", base_dir), else_=func.rtrim(base_dir, "/").concat("/").concat(path))
+    inside = f"{place.rstrip('/')}/"
+    below = (subject == place) | (func.substr(subject, 1, len(inside)) == inside)
+    rest = (column[name] for name in ("problems", "path", "base_dir", "kind"))
+    newest = column["first_seen_at"].desc(), *rest
+    wanted = rows.where(below, column["resolved_at"].is_(None)).order_by(*newest)
+    return list(map(problem_of, map(dict, connection.execute(wanted).mappings())))
 
 
 def _within(base_dir: str | None) -> dict[str, object]:
@@ -94,12 +132,13 @@ def problem_of(row: Row) -> Finding:
         row["kind"],
         str(Path(row["base_dir"], row["path"])),
         severity_of(row["kind"]),
-        row["reason"],
+        with_places(row["reason"], row["count"], row["bytes"]),
         row["remedy"],
         since=row["first_seen_at"],
         until=row["resolved_at"],
         range_start=row["range_start"],
         range_end=row["range_end"],
+        **{name: row[name] for name in ("count", "bytes", "first_range_end", "last_range_start", "problems")},
     )
 
 
@@ -115,7 +154,9 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
     if not jobs:
         return None
     this = {"job_id": jobs[0]["job_id"]}
-    problems = view_rows(connection, "v_ingest_problem", {**this, "resolved_at": None}, "path")
+    problems = view_rows(
+        connection, "v_ingest_problem", {**this, "resolved_at": None}, "problems", "path", "kind"
+    )
     return JobReport(
         job=jobs[0],
         metrics=view_rows(connection, "v_metric", {**this, "is_latest": True}, "name"),

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import accumulate, chain, compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
-from lineage_store.findings import Finding
+from lineage_store.findings import Finding, RangeProblems
 
 if TYPE_CHECKING:  # a question needs no arrays
     import numpy as np
@@ -132,7 +132,10 @@ class FileRows(NamedTuple):
     lineage_events: tuple[LineageRow, ...] = ()
     folded: FoldedLineage | None = None
     """These lineage events folded, if the chunk is the first of its file."""
-    problems: tuple[Finding, ...] = ()
+    problems: tuple[RangeProblems, ...] = ()
+    """One per kind; a commit may add further ones of a kind."""
+    riddled_at: int | None = None
+    """Where the first damaged place beyond the setting `most_damages` begins."""
     suspect: Finding | None = None
     """Set if the bytes at `end` are no valid frame, but it is too early to give them up."""
 

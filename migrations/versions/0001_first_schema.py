@@ -122,6 +122,7 @@ def upgrade() -> None:
         sa.Column("suspect_size", sa.BigInteger()),
         sa.Column("failed_reads", sa.Integer(), nullable=False),
         sa.Column("last_problem", sa.Text()),
+        sa.Column("unlisted", sa.Text()),
         sa.Column("grown_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("thinned", sa.Boolean(), server_default=sa.false(), nullable=False),
@@ -448,7 +449,12 @@ def upgrade() -> None:
         sa.Column("file_no", sa.Integer()),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("problems", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("count", sa.BigInteger(), server_default=sa.text("1"), nullable=False),
+        sa.Column("bytes", sa.BigInteger()),
         sa.Column("range_start", sa.BigInteger()),
+        sa.Column("first_range_end", sa.BigInteger()),
+        sa.Column("last_range_start", sa.BigInteger()),
         sa.Column("range_end", sa.BigInteger()),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("remedy", sa.Text(), nullable=False),
@@ -468,6 +474,7 @@ def upgrade() -> None:
             name="fk_ingest_problem_job_id_file_no",
             ondelete="CASCADE",
         ),
+        sa.UniqueConstraint("job_id", "file_no", "kind", name="uq_ingest_problem_job_id_file_no_kind"),
     )
     op.create_index("ix_ingest_problem_base_dir_id", "ingest_problem", ["base_dir_id"])
     op.create_index("ix_ingest_problem_newest", "ingest_problem", ["first_seen_at"])
@@ -479,7 +486,6 @@ def upgrade() -> None:
         sqlite_where=lasting,
         postgresql_where=lasting,
     )
-    op.create_index("ix_ingest_problem_file", "ingest_problem", ["job_id", "file_no", "range_end"])
     op.create_table(
         "ingest_cycle",
         sa.Column("id", KEY, nullable=False),

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.log_writer import Log
 from helpers.program import Run
+from lineage_store.cli.verbs import repair
 
 
 @pytest.fixture
@@ -30,6 +31,62 @@ def test_problems_say_what_where_since_when_and_the_remedy(run: Run, damaged: Pa
     (problem,) = json.loads(run("problems", damaged.parent.parent, "--json").out)
     assert (problem["subject"], problem["kind"]) == (str(damaged), "damaged_bytes")
     assert problem["range_end"] == damaged.stat().st_size
+
+
+def _damaged_jobs(base_dir: Path, number: int) -> Path:
+    for job in range(number):
+        Log().scalar(1, "loss", 0.5).frame(b"\xff").write_summary(base_dir / f"job_{job}").chmod(0o400)
+    return base_dir
+
+
+def test_very_many_problems_are_shown_in_part_and_the_rest_is_told(
+    run: Run, base_dir: Path, on_each: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "SHOWN_PROBLEMS", 10)
+    hostile = Log()
+    for step in range(300):
+        hostile.scalar(step, "loss", 0.5).frame(b"\xff")
+    for number in range(70):
+        hostile.write_summary(base_dir / "hostile", 1_700_000_000 + number).chmod(0o400)
+    ingested = run("ingest", _damaged_jobs(base_dir, 12))
+    assert ingested.code == 3
+    assert "82 problems are open" in ingested.out
+    assert "... and 79 more: see `lineage-store problems`." in ingested.err
+    assert len([*ingested.out.splitlines(), *ingested.err.splitlines()]) < 20
+    shown = run("problems")
+    assert sum(line.startswith(str(base_dir)) for line in shown.out.splitlines()) == 10
+    assert len({line for line in shown.out.splitlines() if line.startswith(str(base_dir))}) == 10
+    assert "... and more" in shown.err
+    listed = json.loads(run("problems", "--json").out)
+    assert len(listed) == 50 + 1 + 12, (
+        "a row per file and kind, as many as a job may have, and one for its others"
+    )
+    assert sum(row["problems"] for row in listed) == 82
+    (row,) = (
+        row
+        for row in listed
+        if row["subject"].endswith("summary.1700000000.0.host_MS") and "hostile" in row["subject"]
+    )
+    assert (row["kind"], row["count"]) == ("undecodable_event", 300)
+    assert "300 places with" in run("problems", "--limit", "100").out
+    status = run("status", "--problems", "5")
+    assert "... and 77 more: see `lineage-store problems`." in status.err
+    again = run("retry")
+    assert len(again.err.splitlines()) <= 12
+    assert "... and 72 more: see `lineage-store problems`." in again.err
+    job = run("show", base_dir / "hostile")
+    assert "... and 60 more problems" in job.out
+
+
+def test_a_job_with_very_many_problems_leaves_room_for_those_of_others(
+    run: Run, base_dir: Path, on_each: str
+) -> None:
+    run("ingest", _damaged_jobs(base_dir, 1))
+    for number in range(30):
+        Log().frame(b"\xff").write_summary(base_dir / "hostile", 1_700_000_000 + number)
+    shown = run("ingest", base_dir)
+    assert f"{base_dir / 'job_0'}/" in shown.err
+    assert f"{base_dir / 'job_0'}/" in run("status", "--problems", "2").out
 
 
 def test_retry_finds_what_was_mended(run: Run, damaged: Path) -> None:

@@ -65,6 +65,15 @@ def scalars_in(payload: bytes) -> list[OracleScalar]:
     return found
 
 
+def is_event(payload: bytes) -> bool:
+    """Whether a payload reads as the fields of a message."""
+    try:
+        list(_fields(payload))
+    except (IndexError, KeyError):
+        return False
+    return True
+
+
 def _checksum(content: bytes) -> int:
     crc: int = google_crc32c.value(content)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

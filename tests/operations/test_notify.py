@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from helpers.engines import opened
 from helpers.following_daemon import daemon, write
-from helpers.ingesting import column
+from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
-from lineage_store.operations.notify import deliver
+from lineage_store.ingest.base_dirs import register
+from lineage_store.operations.notify import deliver, notifier
+from lineage_store.operations.notify.notifier import Notifier, notifying
 from lineage_store.operations.notify.plan import plan_of
+from lineage_store.store.writes import problems
 
 SECRET = "T0P-s3cret"
 
@@ -275,6 +279,139 @@ def test_a_name_that_is_not_resolved_in_time_holds_nobody_and_nothing_is_sent_la
     assert resolved.wait(60)
     wait_until(lambda: set(threading.enumerate()) <= before)
     assert not webhook.requests
+
+
+def _tell(engine: Engine, webhook: Webhook, until: Callable[[], bool]) -> None:
+    """Send notifications without a daemon, until something is so."""
+    with notifying(engine, plan_of(Settings(notify_url=webhook.url))):
+        wait_until(until)
+
+
+def _problems(webhook: Webhook) -> dict[str | None, int]:
+    """The number of problems that were told, by job."""
+    told: Counter[str | None] = Counter()
+    for event in webhook.events("problem"):
+        told[event["train_id"]] += event["problems"]
+    return dict(told)
+
+
+def _begin(engine: Engine, webhook: Webhook) -> None:
+    """Let everything from now on be news."""
+    Notifier(engine).use(plan_of(Settings(notify_url=webhook.url)))
+
+
+def test_a_job_with_very_many_problems_does_not_delay_the_others(
+    engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(problems, "MOST_OF_JOB", 20)
+    register(engine, place)
+    _begin(engine, webhook)
+    now = int(time.time())
+    for number in range(60):
+        log = Log(now).version().frame(b"\xff\xff\xff").scalar(2, "loss", 0.5).torn(3)
+        log.write_summary(place / "hostile", now - number).chmod(0o400)
+    damage(place, "honest")
+    train(place, "good")
+    ingest(engine, place)
+    _tell(engine, webhook, lambda: bool(webhook.requests))
+    (first,) = webhook.requests
+    told = [(event["kind"], event["train_id"], event.get("problem")) for event in first["events"]]
+    assert {("problem", "./honest", "undecodable_event"), ("finished", "./good", None)} <= set(told)
+    hostile = ("more_notes", "more_problems", "torn_file", "undecodable_event")
+    assert {kind for _, job, kind in told if job == "./hostile"} == {*hostile, None}
+    assert len(told) == 3 + len(hostile)
+    assert _problems(webhook) == {"./hostile": 120, "./honest": 1}
+    (many,) = (
+        each
+        for each in first["events"]
+        if (each["train_id"], each.get("problem")) == ("./hostile", "torn_file")
+    )
+    assert "20 new ones, such as hostile/" in many["what"]
+
+
+def test_problems_of_very_many_jobs_are_told_together_beside_the_news_of_others(
+    engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "_EVENTS_AT_A_TIME", 10)
+    monkeypatch.setattr(notifier, "_MOST_WAITING", 20)
+    register(engine, place)
+    _begin(engine, webhook)
+    for number in range(60):
+        damage(place, f"bad_{number}")
+    train(place, "good")
+    ingest(engine, place)
+    _tell(engine, webhook, lambda: sum(_problems(webhook).values()) + sum(_jobs(webhook)) >= 60)
+    assert ("finished", "./good") in {
+        (event["kind"], event["train_id"]) for event in webhook.requests[0]["events"]
+    }
+    assert max(len(request["events"]) for request in webhook.requests) <= 11
+    assert len(webhook.requests) <= 4
+    told = Counter(event["train_id"] for event in webhook.events("problem"))
+    assert told.pop(None) == 1
+    assert set(told.values()) == {1}
+    assert len(told) + sum(_jobs(webhook)) == 60
+    before = len(webhook.requests)
+    train(place, "late")
+    ingest(engine, place)
+    _tell(engine, webhook, lambda: len(webhook.requests) > before)
+    assert [event["train_id"] for event in webhook.requests[-1]["events"]] == ["./late"]
+
+
+def _jobs(webhook: Webhook) -> list[int]:
+    return [event["jobs"] for event in webhook.events("problem") if "jobs" in event]
+
+
+def test_a_slow_receiver_does_not_put_off_the_next_look(
+    sqlite_engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "_SHARE", 0.02)
+
+    def slowly(_: int) -> int:
+        time.sleep(4)
+        return 200
+
+    webhook.answer = slowly
+    register(sqlite_engine, place)
+    with notifying(sqlite_engine, plan_of(Settings(notify_url=webhook.url))):
+        for name in ("first", "second"):
+            train(place, name)
+            ingest(sqlite_engine, place)
+            wait_until(lambda name=name: webhook.told()["finished", f"./{name}"])  # type: ignore[misc]
+
+
+def test_many_jobs_that_finish_leave_room_for_a_problem(
+    sqlite_engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "_EVENTS_AT_A_TIME", 5)
+    register(sqlite_engine, place)
+    _begin(sqlite_engine, webhook)
+    for number in range(20):
+        train(place, f"job_{number}")
+    damage(place, "honest")
+    ingest(sqlite_engine, place)
+    _tell(sqlite_engine, webhook, lambda: len(webhook.events()) == 21)
+    assert "./honest" in {event["train_id"] for event in webhook.requests[0]["events"]}
+
+
+def test_a_job_that_is_damaged_again_and_again_is_told_of_at_intervals(
+    engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(engine, place)
+    plan, now = plan_of(Settings(notify_url=webhook.url)), int(time.time())
+    with notifying(engine, plan):
+        for number in range(3):
+            log = Log(now).version().frame(b"\xff\xff\xff").scalar(2, "loss", 0.5)
+            log.write_summary(place / "hostile", now - number)
+            damage(place, f"honest_{number}")
+            ingest(engine, place)
+            wait_until(lambda number=number: webhook.told()["problem", f"./honest_{number}"])  # type: ignore[misc]
+        assert webhook.told()["problem", "./hostile"] == 1
+        monkeypatch.setattr(notifier, "JOB_RESTS_S", 0.0)
+        wait_until(lambda: webhook.told()["problem", "./hostile"] == 2)
+    assert [event["problems"] for event in webhook.events("problem") if event["train_id"] == "./hostile"] == [
+        1,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from unittest import mock
 from helpers.known_files import unread
 from lineage_store.config import Settings
 from lineage_store.eventlog.records import framing
-from lineage_store.finding_kinds import KINDS
+from lineage_store.ingest.decode.collected import Collected
 from lineage_store.ingest.read import batch
 from lineage_store.store.records import Advance, KnownFile, SampleColumns
 
@@ -34,7 +34,7 @@ class Followed:
     path: Path
     settings: Settings
     known: KnownFile = field(init=False)
-    given_up: list[tuple[int, int]] = field(default_factory=list)
+    given_up: set[tuple[int, int]] = field(default_factory=set)
     """The byte ranges that were quarantined."""
     event_count: int = 0
 
@@ -48,14 +48,14 @@ class Followed:
         while has_more:
             waited = timedelta(seconds=self.settings.suspect_grace_s if grace_is_over else 0)
             now = (self.known.suspect_since or NOW) + waited
-            seen = batch.fill(self.path.parent.parent, [self.known], self.settings, now)
+            with _noting(self.given_up):
+                seen = batch.fill(self.path.parent.parent, [self.known], self.settings, now)
             assert not [*seen.rewritten, *seen.failures], f"{self.path} at {self.known.byte_offset}: {seen}"
             has_more = False
             for advance in seen.advances:
                 self.known, has_more = advance.after, advance.has_more
                 taken += _lineage(advance)
                 self.event_count += advance.rows.event_count
-                self.given_up += _given_up(advance)
             taken += [each for columns in seen.samples for each in _samples(columns)]
         return taken
 
@@ -69,12 +69,17 @@ def believing() -> Iterator[None]:
         yield
 
 
-def _given_up(advance: Advance) -> Iterator[tuple[int, int]]:
-    for problem in advance.rows.problems:
-        if KINDS[problem.kind].gives_up_bytes:
-            assert problem.range_start is not None
-            assert problem.range_end is not None
-            yield problem.range_start, problem.range_end
+@contextmanager
+def _noting(given_up: set[tuple[int, int]]) -> Iterator[None]:
+    """Note the byte ranges that are given up; an advance only has their number, their bytes, the first and the last."""
+    quarantine = Collected.quarantine
+
+    def noted(collected: Collected, start: int, end: int, kind: str, reason: str) -> None:
+        given_up.add((start, end))
+        quarantine(collected, start, end, kind, reason)
+
+    with mock.patch.object(Collected, "quarantine", noted):
+        yield
 
 
 def _lineage(advance: Advance) -> Iterator[Taken]:

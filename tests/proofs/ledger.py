@@ -34,8 +34,8 @@ _FILES = (
     " JOIN base_dir ON base_dir.id = base_dir_id WHERE current AND log_file.state <> 'missing'"
 )
 _SUM = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM log_file WHERE current AND state <> 'missing'"
-_GAPS = (
-    "SELECT range_start, range_end FROM ingest_problem WHERE job_id = :job_id AND file_no = :file_no"
+_GIVEN_UP = (
+    "SELECT kind, bytes FROM ingest_problem WHERE job_id = :job_id AND file_no = :file_no"
     " AND kind IN ('damaged_bytes', 'undecodable_event')"
 )
 _SCALARS = (
@@ -84,15 +84,20 @@ def complaints(engine: Engine, settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:
     position, quarantined, payloads = 0, 0, []
-    gaps: dict[int, int] = dict(connection.execute(text(_GAPS), _key(row)).tuples().all())
+    given_up: dict[str, int] = dict(connection.execute(text(_GIVEN_UP), _key(row)).tuples().all())
+    read = content[: row.byte_offset]
     while position < row.byte_offset:
-        if (end := gaps.get(position)) is not None:
-            quarantined, position = quarantined + end - position, end
-            continue
-        payload = oracle.sound_frame(content, position)
-        assert payload is not None, f"no frame at byte {position}, which counts as read"
-        payloads.append(payload)
-        position += len(payload) + 16
+        payload = oracle.sound_frame(read, position)
+        end = _next_frame(read, position + 1) if payload is None else position + len(payload) + 16
+        if payload is None:
+            assert given_up, f"no frame at byte {position}, which counts as read"
+            quarantined += end - position
+        elif "undecodable_event" in given_up and not oracle.is_event(payload):
+            quarantined += end - position
+        else:
+            payloads.append(payload)
+        position = end
+    assert quarantined == sum(given_up.values()), f"{given_up} given up, not {quarantined} bytes"
     assert position == row.byte_offset, f"the bookmark {row.byte_offset} is inside a frame"
     assert quarantined == row.quarantined_bytes, f"{row.quarantined_bytes} bytes given up, not {quarantined}"
     assert len(payloads) == row.event_count, f"{row.event_count} events of {len(payloads)} frames"
@@ -103,6 +108,12 @@ def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:
         expected = _scalars(payloads)
         assert len(found) == len(expected), f"{len(found)} scalars, not {len(expected)}"
         assert {(tag, step): value for tag, step, value in found} == expected, "other scalars"
+
+
+def _next_frame(read: bytes, position: int) -> int:
+    """Where the next whole frame begins in the bytes that were read; behind them if there is none."""
+    found = (at for at in range(position, len(read)) if oracle.sound_frame(read, at) is not None)
+    return next(found, len(read))
 
 
 def _scalars(payloads: Sequence[bytes]) -> dict[tuple[str, int], float | None]:

@@ -74,6 +74,7 @@ CREATE TABLE log_file (
   suspect_size BIGINT,
   failed_reads INTEGER NOT NULL,
   last_problem TEXT,
+  unlisted TEXT,
   grown_at TEXT,
   created_at TEXT NOT NULL,
   thinned BOOLEAN DEFAULT 0 NOT NULL,
@@ -279,7 +280,12 @@ CREATE TABLE ingest_problem (
   file_no INTEGER,
   path TEXT NOT NULL,
   kind TEXT NOT NULL,
+  problems INTEGER DEFAULT 1 NOT NULL,
+  count BIGINT DEFAULT 1 NOT NULL,
+  bytes BIGINT,
   range_start BIGINT,
+  first_range_end BIGINT,
+  last_range_start BIGINT,
   range_end BIGINT,
   reason TEXT NOT NULL,
   remedy TEXT NOT NULL,
@@ -288,13 +294,12 @@ CREATE TABLE ingest_problem (
   resolved_at TEXT,
   CONSTRAINT pk_ingest_problem PRIMARY KEY (id),
   CONSTRAINT fk_ingest_problem_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE,
+  CONSTRAINT uq_ingest_problem_job_id_file_no_kind UNIQUE (job_id, file_no, kind),
   CONSTRAINT fk_ingest_problem_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE,
   CONSTRAINT fk_ingest_problem_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
 
 CREATE INDEX ix_ingest_problem_base_dir_id ON ingest_problem (base_dir_id);
-
-CREATE INDEX ix_ingest_problem_file ON ingest_problem (job_id, file_no, range_end);
 
 CREATE INDEX ix_ingest_problem_newest ON ingest_problem (first_seen_at);
 
@@ -493,7 +498,7 @@ SELECT
   j.log_bytes AS log_bytes,
   CAST(j.source_present AS boolean) AS source_present,
   CAST(coalesce((
-    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+    SELECT sum(p.problems) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
   ), 0) AS bigint) AS problem_count,
   a.tag AS label,
   a.remark AS remark,
@@ -795,7 +800,12 @@ SELECT
   p.job_id AS job_id,
   p.path AS path,
   p.kind AS kind,
+  p.problems AS problems,
+  p.count AS count,
+  p.bytes AS bytes,
   p.range_start AS range_start,
+  p.first_range_end AS first_range_end,
+  p.last_range_start AS last_range_start,
   p.range_end AS range_end,
   p.reason AS reason,
   p.remedy AS remedy,
@@ -831,7 +841,7 @@ SELECT
   CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
   CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
   CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
-  CAST((SELECT count(*) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS bigint) AS open_problems,
+  CAST((SELECT coalesce(sum(p.problems), 0) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS bigint) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) ORDER BY i.shard LIMIT 1) AS leader,
   b.shards AS shards,
   CAST((SELECT count(*) FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END)) AS bigint) AS led_shards,

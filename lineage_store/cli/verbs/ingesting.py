@@ -139,10 +139,11 @@ def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequenc
 
 
 def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
-    for problem in store.status(report.base_dir, problems=SHOWN_PROBLEMS).problems:
+    shown = store.some_problems(report.base_dir, most=SHOWN_PROBLEMS)
+    for problem in shown:
         session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
-    if report.problems > SHOWN_PROBLEMS:
-        session.note(f"... and {report.problems - SHOWN_PROBLEMS} more.")
+    if (more := report.problems - sum(problem.problems for problem in shown)) > 0:
+        session.note(f"... and {more:,} more: see `lineage-store problems`.")
 
 
 @contextmanager

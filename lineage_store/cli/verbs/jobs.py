@@ -41,6 +41,8 @@ _SERIES_COLUMNS = (
     *("plugin", "tag", "device", "sample_count", "first_step", "last_step"),
     *("last_value", "min_value", "max_value", "nan_count", "superseded_count"),
 )
+SHOWN_PROBLEMS = 10
+"""Number of problems that `show` prints."""
 _FILE_COLUMNS = (
     *("log_file", "generation", "state", "size_bytes", "pending_bytes", "quarantined_bytes", "event_count"),
 )
@@ -153,8 +155,10 @@ def _print_report(report: JobReport) -> None:
     if report.series:
         write_mappings(_SERIES_COLUMNS, report.series, title="Tags")
     write_mappings(_FILE_COLUMNS, report.log_files, title="Log files")
-    for problem in report.problems:
+    for problem in report.problems[:SHOWN_PROBLEMS]:
         write_pairs([("what", problem.what), ("remedy", problem.remedy)], title=f"Problem: {problem.subject}")
+    if more := sum(problem.problems for problem in report.problems[SHOWN_PROBLEMS:]):
+        click.echo(f"... and {more:,} more problems: see `lineage-store problems`.")
 
 
 def _value(row: Mapping[str, Any]) -> object:

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import Reread
 
 
+SHOWN_PROBLEMS = 100
+"""Number of problems in a table without --limit."""
+SHOWN_LEFT = 10
+"""Number of problems shown after reading again."""
+
 _COLUMNS = [field.name for field in fields(Finding)]
 
 
@@ -49,22 +54,32 @@ def problems_verb(
 ) -> None:
     """List what ingest could not do, and the remedies.
 
-    What, where, since when, and what to do: every open problem of BASE_DIR, or of all base dirs, the newest first.
+    What, where, since when, and what to do: the open problems of BASE_DIR, or of all base dirs, the newest first. One
+    problem is about all places of a log file that have it. Without --limit, a table has 100 of them, some of every job.
 
     \b
     lineage-store problems
     lineage-store problems /shared/summaries --all --json
     """
+    in_words = style == "table" and asked_columns() is None
     with session.open_store() as store:
-        found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
+        if in_words and limit is None and page is None:
+            found = store.some_problems(base_dir, resolved=everything, most=SHOWN_PROBLEMS + 1)
+        else:
+            found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
     if style == "json" and asked_columns() is None:
         write_json([asdict(problem) for problem in found])
         return
-    if style != "table" or asked_columns() is not None:
+    if not in_words:
         write_mappings(_COLUMNS, map(asdict, found), style)
         return
-    for problem in found:
+    shown = found if limit or page else found[:SHOWN_PROBLEMS]
+    for problem in shown:
         write_pairs(_lines(problem), title=problem.subject)
+    if len(found) > len(shown):
+        session.note(
+            "... and more: `lineage-store problems --limit 100 --page 2`, or --json, has all of them."
+        )
     if not found and page in (None, 1):
         session.note("No problem is open." if not everything else "There never was a problem.")
 
@@ -120,16 +135,27 @@ def _tell(session: Session, done: Reread, left: Sequence[Finding]) -> int:
         f"{done.tried:,} log files tried again, {done.from_start:,} of them from the start; "
         f"read {done.events:,} events ({done.bytes_read:,} bytes)."
     )
-    for problem in left:
+    for problem in left[:SHOWN_LEFT]:
         session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
+    if more := sum(problem.problems for problem in left[SHOWN_LEFT:]):
+        session.note(f"... and {more:,} more: see `lineage-store problems`.")
     return ExitCode.PARTLY_DONE if left else 0
 
 
 def _lines(problem: Finding) -> list[tuple[str, object]]:
     lines: list[tuple[str, object]] = [("what", f"{problem.kind}: {problem.what}")]
     if problem.range_start is not None:
-        lines.append(("where", f"bytes {problem.range_start} to {problem.range_end}"))
+        lines.append(("where", _where(problem)))
     lines += [("since", problem.since), ("remedy", problem.remedy)]
     if problem.until is not None:
         lines.append(("until", problem.until))
     return lines
+
+
+def _where(problem: Finding) -> str:
+    """Return which bytes a problem is about."""
+    if problem.count == 1:
+        return f"bytes {problem.range_start} to {problem.range_end}"
+    first = f"bytes {problem.range_start} to {problem.first_range_end}"
+    last = f"bytes {problem.last_range_start} to {problem.range_end}"
+    return f"{problem.count:,} places with {problem.bytes:,} bytes, the first {first}, the last {last}"

@@ -195,6 +195,9 @@ class _Told:
             write_mappings(POLICY_COLUMNS, found.removed_by_policy, title="Removed by policy")
         if found.problems:
             write_mappings(PROBLEM_COLUMNS, map(asdict, found.problems), title="Open problems")
+            opened = sum(row["open_problems"] for row in found.base_dirs)
+            if more := opened - sum(problem.problems for problem in found.problems):
+                session.note(f"... and {more:,} more: see `lineage-store problems`.")
         if self.passes is not None:
             write_mappings(CYCLE_COLUMNS, self.passes, title="Last passes")
 

@@ -7,11 +7,14 @@ the bounds does not depend on the chunks in which its file was read.
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import Any
 
 from lineage_store.config import Settings
 from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import LineageEvent
+from lineage_store.ingest.decode.named_values import parse_metric
 from lineage_store.store.records import FileLineage, LineageRow
 
 _PARTS_OF_A_ROW = 4
@@ -67,6 +70,15 @@ def of_content(content: str, most: Settings) -> str:
     """Return the JSON of a lineage event. Raises OversizedEventError: it may take six times the event's bytes."""
     _refuse(len(content), "bytes as JSON", most, "most_lineage_bytes")
     return content
+
+
+def of_whole_event(event: LineageEvent, most: Settings) -> None:
+    """Refuse a lineage event for any of its parts. Raises OversizedEventError."""
+    of_event(event, most)
+    if event.kind == "eval":
+        with suppress(ValueError):
+            of_metrics(parse_metric(event.content.get("metric")), most)
+    of_content(json.dumps(event.content), most)
 
 
 def of_job(used: FileLineage, event: LineageRow, most: Settings) -> str | None:

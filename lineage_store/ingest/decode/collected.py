@@ -15,7 +15,7 @@ from lineage_store.config import Settings
 from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.records.framing import Frame, NeedData, Suspect
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
-from lineage_store.findings import Finding, finding, joined
+from lineage_store.findings import RangeProblems, finding, in_range
 from lineage_store.ingest.decode import bounds
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.lineage_fold import fold
@@ -39,15 +39,22 @@ class Collected:
     chunk: Chunk
     format: LogFormat
     samples: SampleGatherer
+    most_damages: int
     index: int = 0
     """The index in the chunk's content of the first byte not taken yet."""
     lineage_events: list[LineageRow] = field(default_factory=list)
-    problems: list[Finding] = field(default_factory=list)
+    problems: dict[str, RangeProblems] = field(default_factory=dict)
+    """By kind: the memory that they take does not grow with their number."""
+    places: int = 0
+    """Number of separate places with problems, of any kind."""
+    riddled_at: int | None = None
+    """Where the first place beyond `most_damages` begins."""
     version_times: list[float] = field(default_factory=list)
     event_count: int = 0
     quarantined_bytes: int = 0
     lineage_rows: int = 0
     """How many rows the lineage events make, with one for each metric."""
+    _noted_to: int = -1
 
     @property
     def stop(self) -> int:
@@ -64,8 +71,14 @@ class Collected:
         self.note(kind, start, end, reason)
 
     def note(self, kind: str, start: int, end: int, reason: str) -> None:
-        found = finding(kind, self.path, byte_range=(start, end), reason=reason)
-        self.problems[-1:] = joined([*self.problems[-1:], found])
+        """Count a byte range with a problem."""
+        if start != self._noted_to:
+            self.places += 1
+            if self.places == self.most_damages + 1:
+                self.riddled_at = start
+        self._noted_to = end
+        found, before = in_range(kind, start, end, reason=reason), self.problems.get(kind)
+        self.problems[kind] = found if before is None else before.plus(found)
 
     def take(self, frame: Frame, settings: Settings) -> None:
         """Take the values of a frame, or quarantine it."""
@@ -140,7 +153,8 @@ class Collected:
             sample_count=sample_count,
             lineage_events=tuple(self.lineage_events),
             folded=self._folded() if fold else None,
-            problems=tuple(self.problems),
+            problems=tuple(self.problems.values()),
+            riddled_at=self.riddled_at,
             suspect=suspect,
         )
 

@@ -46,7 +46,8 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     """
     samples = SampleGatherer([chunk.file for chunk in chunks])
     collected = [
-        Collected(number, chunk, format_of(chunk.file.format), samples) for number, chunk in enumerate(chunks)
+        Collected(number, chunk, format_of(chunk.file.format), samples, settings.most_damages)
+        for number, chunk in enumerate(chunks)
     ]
     for each in collected:
         if each.chunk.skipped:

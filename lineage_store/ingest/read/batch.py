@@ -203,15 +203,13 @@ class _Reading:
         return longer
 
     def _without_riddled(self, chunk: Chunk, found: FileRows) -> Chunk:
-        """Return the chunk, cut off before the first problem beyond `most_damages`: each takes room in the store."""
-        most = self.settings.most_damages
-        if len(found.problems) <= most:
+        """Return the chunk, cut off before the first damaged place beyond `most_damages`: each takes time to read."""
+        if found.riddled_at is None:
             return chunk
-        path, last = relative_path(chunk.file.train_id, chunk.file.name), found.problems[most].range_start
-        assert last is not None
+        path, most = relative_path(chunk.file.train_id, chunk.file.name), self.settings.most_damages
         told = finding("riddled_file", path, most=most, start=chunk.position, end=found.end)
         self.batch.riddled.append((chunk.file, told))
-        return replace(chunk, stop=last)
+        return replace(chunk, stop=found.riddled_at)
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:

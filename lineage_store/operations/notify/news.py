@@ -2,17 +2,19 @@
 
 In: an open read transaction, a plan, the place reached by the previous call. Out: events, and the place reached now.
 Promises: all events since the previous call are returned, some perhaps again in the next one; each has a key, by which
-the caller sends it once. Events older than REMEMBERED, also by the clock of the training's host, are left out.
+the caller sends it once. Events older than REMEMBERED, also by the clock of the training's host, are left out. The new
+problems of one kind of a job are one event, so that its size and number do not grow with the number of damaged files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, column, func, select, table
+from sqlalchemy import Connection, case, column, func, select, table
 
 from lineage_store.json_values import for_json, iso
 from lineage_store.operations.notify.plan import FINISHED, LAG, METRIC, PROBLEM, Plan
@@ -27,7 +29,7 @@ from lineage_store.store.notified import REMEMBERED, Place
 from lineage_store.store.schema.tables import base_dir, metric, train_job
 from lineage_store.texts import from_stored, key, to_stored
 
-_MARGIN = timedelta(hours=1)
+MARGIN = timedelta(hours=1)
 """Maximum time from when a problem is first seen to its commit, and from a job's last growth to its end."""
 _JOBS_AT_A_TIME = 500
 
@@ -43,7 +45,14 @@ class Event:
     at: datetime | None
     told_once: str
     """Distinguishes it from other events of the same kind, base dir and job."""
+    share: str = ""
+    """Events of the same job and share are sent at intervals, not as often as they happen; empty: at once."""
     details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """What the event is about, which has its turn in a message: a job; or a directory, or the base dir."""
+        return self.base_dir, self.train_id or self.share
 
     @property
     def key(self) -> int:
@@ -68,8 +77,11 @@ class Event:
 
 def read_news(
     connection: Connection, plan: Plan, before: Place, now: datetime
-) -> tuple[list[Event], Place, bool]:
-    """Return the events since `before`, the place reached, and whether there are more to read at once."""
+) -> tuple[Iterator[Event], Place, bool]:
+    """Return the events since `before`, the place reached, and whether there are more to read at once.
+
+    The events are read while they are iterated: problems may be those of very many jobs.
+    """
     since = max(before.begun_at, now - REMEMBERED)
     page = read_changes(connection, decode(before.since), limit=_JOBS_AT_A_TIME)
     names = [
@@ -77,12 +89,12 @@ def read_news(
         for change in page.changes
         if change.kind == ChangeKind.CHANGED
     ]
-    found = list(_of_jobs(connection, plan, names, since, now)) if names else []
-    if PROBLEM in plan.kinds:
-        found += _problems(connection, max(since, before.at - _MARGIN))
-    if LAG in plan.kinds:
-        found += _lags(connection, now, plan.lag_s)
-    return found, Place(encode(page.cursor), now, before.begun_at), page.more
+    found = [
+        _of_jobs(connection, plan, names, since, now) if names else (),
+        _lags(connection, now, plan.lag_s) if LAG in plan.kinds else (),
+        _problems(connection, max(since, before.at - MARGIN)) if PROBLEM in plan.kinds else (),
+    ]
+    return chain.from_iterable(found), Place(encode(page.cursor), now, before.begun_at), page.more
 
 
 def _of_jobs(
@@ -92,7 +104,7 @@ def _of_jobs(
     jobs = select(train_job, base_dir.c.path).join(base_dir, base_dir.c.id == train_job.c.base_dir_id)
     wanted = jobs.where(
         among_rows(connection, (base_dir.c.path, train_job.c.train_id), names),
-        train_job.c.last_grown_at >= since - _MARGIN,
+        train_job.c.last_grown_at >= since - MARGIN,
         last >= (now - REMEMBERED).timestamp(),
     )
     rows = {row.id: row for row in connection.execute(wanted)}
@@ -104,7 +116,7 @@ def _of_jobs(
         place = from_stored(row.path), from_stored(row.train_id)
         what = f"It has finished: {outcome}." if outcome else "It has finished."
         details = {"outcome": outcome}
-        yield Event(FINISHED, *place, what, row.last_grown_at, str(row.last_file_time), details)
+        yield Event(FINISHED, *place, what, row.last_grown_at, str(row.last_file_time), details=details)
     if METRIC in plan.kinds and plan.bounds and rows:
         yield from _beyond_bounds(connection, plan, rows)
 
@@ -121,25 +133,47 @@ def _beyond_bounds(connection: Connection, plan: Plan, jobs: dict[int, Any]) -> 
                 place = from_stored(job.path), from_stored(job.train_id)
                 details = {"metric": bound.metric, "value": value, "bound": str(bound)}
                 what = f"{bound.metric} is {value:g}: {bound}."
-                yield Event(METRIC, *place, what, job.last_grown_at, str(bound), details)
+                yield Event(METRIC, *place, what, job.last_grown_at, str(bound), details=details)
 
 
 def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
-    problems = view_select("v_ingest_problem")
-    wanted = problems.where(problems.selected_columns.first_seen_at >= since)
-    for row in map(dict, connection.execute(wanted).mappings()):
-        found = problem_of(row)
-        train_id = None if row["train_id"] is None else from_stored(row["train_id"])
-        this = f"{row['kind']} {row['path']} {row['range_start']} {iso(row['first_seen_at'])}"
-        details = {
-            "problem": found.kind,
-            "severity": str(found.severity),
-            "path": found.subject,
-            "remedy": found.remedy,
-            "resolved_at": found.until,
-        }
-        what = f"{found.title}: {found.what}"
-        yield Event(PROBLEM, from_stored(row["base_dir"]), train_id, what, found.since, this, details)
+    """Yield an event for the new problems of each kind of each job, with the newest of them."""
+    rows = view_select("v_ingest_problem")
+    column = rows.selected_columns
+    # Problems of no job are of as many directories, of which each is told.
+    alike = (
+        column["base_dir"],
+        column["job_id"],
+        case((column["job_id"].is_(None), column["path"])),
+        column["kind"],
+    )
+    newest = column["first_seen_at"].desc(), column["path"].desc()
+    ranked = rows.add_columns(
+        func.row_number().over(partition_by=alike, order_by=newest).label("turn"),
+        func.sum(column["problems"]).over(partition_by=alike).label("new"),
+    ).where(column["first_seen_at"] >= since)
+    found = ranked.subquery()
+    newest_first = select(found).where(found.c.turn == 1).order_by(found.c.first_seen_at.desc())
+    for row in connection.execute(newest_first, execution_options={"yield_per": 500}).mappings():
+        yield _of_problems(row)
+
+
+def _of_problems(row: Mapping[Any, Any]) -> Event:
+    found = problem_of(row)
+    train_id = None if row["train_id"] is None else from_stored(row["train_id"])
+    this = f"{row['kind']} {row['path']} {row['range_start']} {iso(row['first_seen_at'])}"
+    details = {
+        "problem": found.kind,
+        "severity": str(found.severity),
+        "path": found.subject,
+        "remedy": found.remedy,
+        "resolved_at": found.until,
+        "problems": int(row["new"]),
+    }
+    alone = row["new"] == found.problems
+    what = found.what if alone else f"{row['new']:,} new ones, such as {row['path']}: {found.what}"
+    place, share = (from_stored(row["base_dir"]), train_id), f"{found.kind} {'' if train_id else row['path']}"
+    return Event(PROBLEM, *place, f"{found.title}: {what}", found.since, this, share, details)
 
 
 def _lags(connection: Connection, now: datetime, lag_s: float) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
@@ -22,6 +22,7 @@ from lineage_store.operations.verify.claims import Key, canonical
 from lineage_store.operations.verify.walking import PAYLOAD_COLUMNS, SCALAR_COLUMNS, Walk
 from lineage_store.plugins import BY_NAME
 from lineage_store.store.catalog import audit
+from lineage_store.store.catalog.audit import GivenUp
 from lineage_store.store.records import FileKey
 
 Found = tuple[int | None, str]
@@ -32,23 +33,31 @@ SHOWN_OF_A_SERIES = 3
 
 def compare(connection: Connection, walk: Walk, row: Row[Any]) -> Iterator[Found]:
     """Yield the differences between a log file and its rows; at most SHOWN_OF_A_SERIES per series."""
-    yield from _ledger(walk, row)
     file = row.job_id, row.file_no
-    beyond = audit.beyond_bounds(connection, file)
-    yield from _lineage_events(connection, walk, file, beyond)
+    given_up = audit.given_up(connection, file, row.byte_offset)
+    yield from _ledger(walk, row, given_up)
+    yield from _lineage_events(connection, walk, file, given_up)
     known = {(each.plugin, each.tag): each for each in audit.series_rows(connection, file)}
-    for plugin, tag in sorted(walk.claims.keys() - known.keys()) if not beyond else ():
+    for plugin, tag in (
+        sorted(walk.claims.keys() - known.keys()) if "beyond_bounds" not in given_up.within else ()
+    ):
         yield None, f"The {plugin} {tag!r} of the file is not in the store."
     for key, series in known.items():
         yield from islice(_samples(connection, walk, key, series), SHOWN_OF_A_SERIES)
 
 
-def _ledger(walk: Walk, row: Row[Any]) -> Iterator[Found]:
+def _ledger(walk: Walk, row: Row[Any], given_up: GivenUp) -> Iterator[Found]:
     if not 0 <= row.quarantined_bytes <= row.byte_offset <= row.size_bytes:
         text = f"quarantined {row.quarantined_bytes}, bookmark {row.byte_offset}, size {row.size_bytes}"
         yield None, f"The ledger does not close: {text}."
     if walk.given_up_bytes != row.quarantined_bytes:
-        text = f"{row.quarantined_bytes} bytes count as given up, the recorded ranges come to {walk.given_up_bytes}"
+        text = f"{row.quarantined_bytes} bytes count as given up, the file has {walk.given_up_bytes} that hold no event"
+        bounds = " within the bounds of the present settings" if "oversized_event" in given_up.within else ""
+        yield None, f"The ledger does not close: {text}{bounds}."
+    if given_up.bytes not in (None, row.quarantined_bytes):
+        text = (
+            f"{row.quarantined_bytes} bytes count as given up, the recorded problems come to {given_up.bytes}"
+        )
         yield None, f"The ledger does not close: {text}."
     if walk.event_count != row.event_count:
         text = (
@@ -57,9 +66,7 @@ def _ledger(walk: Walk, row: Row[Any]) -> Iterator[Found]:
         yield None, text
 
 
-def _lineage_events(
-    connection: Connection, walk: Walk, file: FileKey, beyond: Sequence[tuple[int, int]]
-) -> Iterator[Found]:
+def _lineage_events(connection: Connection, walk: Walk, file: FileKey, given_up: GivenUp) -> Iterator[Found]:
     stored = {
         each.byte_offset: (each.kind, each.wall_time, each.content)
         for each in audit.lineage_events(connection, file)
@@ -67,7 +74,7 @@ def _lineage_events(
     written = {position: rest for position, *rest in walk.lineage}
     for position in sorted(stored.keys() | written.keys()):
         if (mine := stored.get(position)) is None:
-            if not any(start <= position < end for start, end in beyond):
+            if not given_up.may_be(position, "beyond_bounds"):
                 yield position, "The lineage event is not in the store."
         elif position not in written:
             yield position, "The store has a lineage event that the file does not have there."

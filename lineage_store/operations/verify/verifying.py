@@ -93,8 +93,8 @@ def _follow(engine: Engine, path: str, row: Row[Any], walk: Walk, folded: set[in
     """Read up to the bookmark and compare; if the bookmark has moved meanwhile, read on to the new one first."""
     for _ in range(ATTEMPTS):
         with reading(engine) as connection:
-            gaps = audit.given_up(connection, (row.job_id, row.file_no))
-        if not walk.to(row.byte_offset, gaps):
+            given_up = audit.given_up(connection, (row.job_id, row.file_no), row.byte_offset)
+        if not walk.to(row.byte_offset, given_up):
             return _verdict(path, row, walk.log, _differences(path, walk.faults))
         # Begin the transaction only now: PostgreSQL ends transactions that are idle while a large file is read.
         with reading(engine) as connection:

@@ -5,7 +5,8 @@ In: an open connection; keys. Out: rows of the tables; samples are streamed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
@@ -53,23 +54,30 @@ def file_row(connection: Connection, file: FileKey) -> Row[Any] | None:
     return connection.execute(query.where(in_file(log_file, file), log_file.c.current)).first()
 
 
-def given_up(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
-    """Return the byte ranges of a file that were given up as damaged, as (start, end), ascending."""
-    return _ranges(connection, file, [kind.name for kind in KINDS.values() if kind.gives_up_bytes])
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What the store says of a log file's bytes whose content it does not have, or not in full."""
+
+    bytes: int | None
+    """How many were given up, by the recorded problems; None if not all problems of the file are recorded."""
+    within: Mapping[str, tuple[int, int]]
+    """By kind of problem, where such bytes are: from the first of them to behind the last."""
+
+    def may_be(self, position: int, *kinds: str) -> bool:
+        """Return whether the bytes at a position may have a problem of one of these kinds."""
+        found = (self.within[kind] for kind in kinds if kind in self.within)
+        return any(start <= position < end for start, end in found)
 
 
-def beyond_bounds(connection: Connection, file: FileKey) -> list[tuple[int, int]]:
-    """Return the byte ranges of a file whose content was stored only in part, as (start, end), ascending."""
-    return _ranges(connection, file, ["beyond_bounds"])
-
-
-def _ranges(connection: Connection, file: FileKey, kinds: Sequence[str]) -> list[tuple[int, int]]:
-    found = select(ingest_problem.c.range_start, ingest_problem.c.range_end).where(
-        in_file(ingest_problem, file),
-        ingest_problem.c.kind.in_(kinds),
-        ingest_problem.c.range_start.is_not(None),
-    )
-    return sorted((row.range_start, row.range_end) for row in connection.execute(found))
+def given_up(connection: Connection, file: FileKey, byte_offset: int) -> GivenUp:
+    """Return what the store says of the bytes of a file before its bookmark whose content it does not have."""
+    mine = select(ingest_problem).where(in_file(ingest_problem, file), ingest_problem.c.bytes.is_not(None))
+    rows = [row for row in connection.execute(mine) if row.kind in KINDS]
+    kinds = connection.execute(select(log_file.c.unlisted).where(in_file(log_file, file))).scalar() or ""
+    unlisted = [kind for kind in kinds.split() if kind in KINDS and KINDS[kind].ranged]
+    within = {row.kind: (row.range_start, row.range_end) for row in rows}
+    recorded = sum(row.bytes for row in rows if KINDS[row.kind].gives_up_bytes)
+    return GivenUp(None if unlisted else recorded, {**within, **dict.fromkeys(unlisted, (0, byte_offset))})
 
 
 def series_rows(connection: Connection, file: FileKey) -> list[Row[Any]]:

@@ -54,5 +54,7 @@ def problems_of_file(
 
 def _open_problems(connection: Connection, base_dir_id: int, concerned: ColumnElement[bool]) -> Sequence[Any]:
     ours = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
-    told = select(*(ingest_problem.c[name] for name in ("path", "kind", "reason", "remedy"))).distinct()
+    told = select(
+        *(ingest_problem.c[name] for name in ("path", "kind", "reason", "remedy", "count", "bytes"))
+    ).distinct()
     return connection.execute(told.where(ours, concerned).order_by(ingest_problem.c.path)).all()

@@ -181,7 +181,7 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
         .with_hint(log_file, "INDEXED BY ix_log_file_pending", "sqlite")
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
-    problems = select(func.count()).select_from(ingest_problem).where(opened)
+    problems = select(func.coalesce(func.sum(ingest_problem.c.problems), 0)).where(opened)
     return Unfinished(*(connection.execute(counted).scalar_one() for counted in (pending, problems)))
 
 

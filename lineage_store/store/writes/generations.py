@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
-from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
-from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series, train_job
+from lineage_store.store.schema.tables import in_file, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
+from lineage_store.store.writes import problems
 from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
 
@@ -35,9 +35,7 @@ def abandon(connection: Connection, file: KnownFile) -> None:
 def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:
     """Hide generations from readers, and delete their problems, so that no view has to filter these."""
     superseded = after_event(FileEvent.SUPERSEDED, which).values(current=False).returning(log_file.c.file_no)
-    numbers = connection.execute(superseded).scalars().all()
-    theirs = (ingest_problem.c.job_id == job_id) & among(connection, ingest_problem.c.file_no, numbers)
-    connection.execute(delete(ingest_problem).where(theirs))
+    problems.forget_files(connection, job_id, connection.execute(superseded).scalars().all())
 
 
 def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:

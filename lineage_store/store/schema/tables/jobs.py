@@ -137,6 +137,9 @@ log_file = Table(
     optional("suspect_size", BigInteger, "size of the file when that was first seen"),
     required("failed_reads", Integer, "how many times in a row reading it failed the reader"),
     optional("last_problem", Text, "what is wrong with it now"),
+    optional(
+        "unlisted", Text, "kinds of its problems that have no row in ingest_problem: its job has too many"
+    ),
     optional("grown_at", UtcTime, "when it was last seen to grow"),
     required("created_at", UtcTime, "when the store first saw it"),
     required(

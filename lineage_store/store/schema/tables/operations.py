@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
 
 from lineage_store.store.database.types import Float64, Name, UtcTime
 from lineage_store.store.schema.tables.columns import (
@@ -28,18 +28,28 @@ ingest_problem = Table(
     optional("file_no", Integer, "its log file, if it concerns one"),
     required("path", Text, "file or directory, relative to the base dir"),
     required("kind", Text, "what sort of problem"),
+    required(
+        "problems",
+        Integer,
+        "problems that the row stands for: 1, or those of its job that have no row",
+        default=text("1"),
+    ),
+    required("count", BigInteger, "places in the file that have it", default=text("1")),
+    optional("bytes", BigInteger, "bytes that those places have together"),
     optional("range_start", BigInteger, "first byte concerned"),
-    optional("range_end", BigInteger, "first byte not concerned"),
-    required("reason", Text, "what is wrong"),
+    optional("first_range_end", BigInteger, "first byte behind the first place"),
+    optional("last_range_start", BigInteger, "first byte of the last place"),
+    optional("range_end", BigInteger, "first byte behind the last place"),
+    required("reason", Text, "what is wrong, in the first place"),
     required("remedy", Text, "what to do"),
     required("first_seen_at", UtcTime, "since when"),
     required("last_seen_at", UtcTime, "when last seen"),
     optional("resolved_at", UtcTime, "when it went away; NULL while it lasts"),
     belongs_to("log_file", "file_no"),
-    Index("ix_ingest_problem_file", "job_id", "file_no", "range_end"),
+    UniqueConstraint("job_id", "file_no", "kind"),
     Index("ix_ingest_problem_newest", "first_seen_at"),
     Index("ix_ingest_problem_open", "first_seen_at", sqlite_where=_LASTING, postgresql_where=_LASTING),
-    comment="what ingest could not do, where, and the remedy",
+    comment="what ingest could not do, and the remedy: a row per log file and kind, however often it is there",
 )
 
 ingest_cycle = Table(

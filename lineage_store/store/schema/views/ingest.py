@@ -58,16 +58,25 @@ V_LOG_FILE = View(
 
 V_INGEST_PROBLEM = View(
     "v_ingest_problem",
-    "what ingest could not do, where, and the remedy; unresolved while resolved_at is NULL",
+    "what ingest could not do, and the remedy, a row per log file and kind; unresolved while resolved_at is NULL",
     (
         text("base_dir", "b.path", "base dir"),
         text("train_id", "p.train_id", "id of the job, if it concerns one"),
         integer("job_id", "p.job_id", "number of that job in this store"),
         text("path", "p.path", "file or directory, relative to the base dir"),
         text("kind", "p.kind", "what sort of problem"),
+        integer(
+            "problems",
+            "p.problems",
+            "problems that the row stands for: 1, or those of its job that are not listed",
+        ),
+        bigint("count", "p.count", "places in the file that have it"),
+        bigint("bytes", "p.bytes", "bytes that those places have together"),
         bigint("range_start", "p.range_start", "first byte concerned"),
-        bigint("range_end", "p.range_end", "first byte not concerned"),
-        text("reason", "p.reason", "what is wrong"),
+        bigint("first_range_end", "p.first_range_end", "first byte behind the first place"),
+        bigint("last_range_start", "p.last_range_start", "first byte of the last place"),
+        bigint("range_end", "p.range_end", "first byte behind the last place"),
+        text("reason", "p.reason", "what is wrong, in the first place"),
         text("remedy", "p.remedy", "what to do"),
         instant("first_seen_at", "p.first_seen_at", "since when"),
         instant("last_seen_at", "p.last_seen_at", "when last seen"),
@@ -114,7 +123,8 @@ V_BASE_DIR = View(
         bigint("quarantined_bytes", "coalesce(f.quarantined_bytes, 0)", "bytes given up as damaged"),
         bigint(
             "open_problems",
-            "(SELECT count(*) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL)",
+            "(SELECT coalesce(sum(p.problems), 0) FROM ingest_problem p WHERE p.base_dir_id = b.id"
+            " AND p.resolved_at IS NULL)",
             "unresolved problems",
         ),
         text(

@@ -45,7 +45,7 @@ _RESTARTS = """coalesce((
   ), 0)"""
 
 _OPEN_PROBLEMS = """coalesce((
-    SELECT count(*) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
+    SELECT sum(p.problems) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id
   ), 0)"""
 
 V_JOB = View(
