@@ -58,6 +58,8 @@ class Found:
     """By their paths, the directories and entries that could not be looked at."""
     directories: dict[str, int] = field(default_factory=dict)
     """The change time, in ns, of every directory that was listed, taken before listing; 0 where the listing failed."""
+    owners: dict[str, int] = field(default_factory=dict)
+    """The user id that owns each directory that was listed."""
     below: dict[str, list[str]] = field(default_factory=dict)
     """For each directory that has any, the directories in it that the search goes into."""
     too_deep: list[str] = field(default_factory=list)
@@ -156,7 +158,8 @@ class _Walk:
         before, below = len(self.found.files), list[str]()
         try:
             with self.root.directory(from_stored(train_id)) as descriptor:
-                changed_ns = os.fstat(descriptor).st_ctime_ns
+                status = os.fstat(descriptor)
+                changed_ns, self.found.owners[train_id] = status.st_ctime_ns, status.st_uid
                 with os.scandir(descriptor) as entries:
                     for entry in entries:
                         self._entry(train_id, entry, below if goes_on else None)

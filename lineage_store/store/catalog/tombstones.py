@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
@@ -32,6 +32,24 @@ class Tombstone:
     train_id: str
     removed_at: datetime
     reason: str
+    removal_id: int
+
+
+class Covering(NamedTuple):
+    """What a tombstone says of the time before it."""
+
+    last_file_time: int
+    first_seen_at: datetime
+
+
+def covering(
+    connection: Connection, base_dir_id: int, train_ids: Iterable[str]
+) -> dict[str, Covering]:
+    """Return what the tombstones of jobs, lifted ones too, say of the time before them, by stored train id."""
+    mine = select(tombstone.c.train_id, *(tombstone.c[name] for name in Covering._fields))
+    here = mine.where(tombstone.c.base_dir_id == base_dir_id)
+    rows = connection.execute(here.where(among(connection, tombstone.c.train_id, train_ids)))
+    return {row.train_id: Covering(row.last_file_time, row.first_seen_at) for row in rows}
 
 
 def without_removed(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
@@ -96,6 +114,5 @@ def by_policy(connection: Connection, path: str | None = None) -> list[dict[str,
 # A subquery, because for a join SQLite would start from the base dirs and sort all their tombstones.
 _PATH = select(base_dir.c.path).where(base_dir.c.id == tombstone.c.base_dir_id).scalar_subquery()
 _THERE = tombstone.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
-_ALL = select(_PATH, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).where(
-    ~tombstone.c.lifted
-)
+_TOLD = ("train_id", "removed_at", "reason", "removal_id")
+_ALL = select(_PATH, *(tombstone.c[name] for name in _TOLD)).where(~tombstone.c.lifted)
