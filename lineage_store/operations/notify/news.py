@@ -21,6 +21,7 @@ from lineage_store.query.changes import ChangeKind, read_changes
 from lineage_store.query.status import problem_of
 from lineage_store.query.views import view_select
 from lineage_store.states import JobState
+from lineage_store.store.catalog import policies
 from lineage_store.store.database.dialects import among, among_rows
 from lineage_store.store.database.types import Key, UtcTime
 from lineage_store.store.notified import REMEMBERED, Place
@@ -80,6 +81,7 @@ def read_news(
     found = list(_of_jobs(connection, plan, names, since, now)) if names else []
     if PROBLEM in plan.kinds:
         found += _problems(connection, max(since, before.at - _MARGIN))
+        found += _waiting(connection)
     if LAG in plan.kinds:
         found += _lags(connection, now, plan.lag_s)
     return found, Place(encode(page.cursor), now, before.begun_at), page.more
@@ -140,6 +142,20 @@ def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
         }
         what = f"{found.title}: {found.what}"
         yield Event(PROBLEM, from_stored(row["base_dir"]), train_id, what, found.since, this, details)
+
+
+def _waiting(connection: Connection) -> Iterator[Event]:
+    """Yield what policies wait for, once for each time that they began to."""
+    for found in policies.waiting(connection):
+        details = {
+            "problem": found.kind,
+            "severity": str(found.severity),
+            "path": from_stored(found.subject),
+            "remedy": found.remedy,
+            "resolved_at": None,
+        }
+        what, this = f"{found.title}: {found.what}", f"{found.kind} since {found.since}"
+        yield Event(PROBLEM, from_stored(found.subject), None, what, found.since, this, details)
 
 
 def _lags(connection: Connection, now: datetime, lag_s: float) -> Iterator[Event]:

@@ -111,7 +111,9 @@ def register(
     owners = {file.train_id: file.owner_uid for file in files}
     seen = clock.not_before_agreed(connection, base_dir_id, now)
     stones = tombstones.covering(connection, base_dir_id, owners)
-    first_seen = {train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in owners}
+    first_seen = {
+        train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in owners
+    }
     jobs = _ensure_jobs(connection, base_dir_id, owners, first_seen)
     next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
     rows = []

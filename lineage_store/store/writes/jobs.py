@@ -11,7 +11,20 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Subquery, Update, and_, bindparam, case, func, null, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Subquery,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from lineage_store.fields import OUTCOME
 from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState, Outcome
@@ -75,7 +88,9 @@ def _begun_at(dialect_name: str, file: Any) -> ColumnElement[datetime | None]:
     Neither its name nor its modification time counts: anybody may choose these.
     """
     recorded = _instant(dialect_name, file.first_wall_time)
-    return case((file.event_count == 0, null()), (recorded < file.created_at, recorded), else_=file.created_at)
+    return case(
+        (file.event_count == 0, null()), (recorded < file.created_at, recorded), else_=file.created_at
+    )
 
 
 def _alive_at(dialect_name: str, file: Any) -> ColumnElement[datetime | None]:

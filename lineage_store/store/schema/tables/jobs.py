@@ -72,8 +72,12 @@ base_dir = Table(
         default=text("1"),
     ),
     optional("moved_from", Text, "paths that it had before, as a JSON list; NULL for one that never moved"),
-    required("clock_at", UtcTime, "when the store last took the clock for right: policies measure it by this"),
-    optional("clock_off_s", Float64, "how far the clock was from that when policies rested; NULL: they trust it"),
+    required(
+        "clock_at", UtcTime, "when the store last took the clock for right: policies measure it by this"
+    ),
+    optional(
+        "clock_off_s", Float64, "how far the clock was from that when policies rested; NULL: they trust it"
+    ),
     required("jobs_waiting", Integer, "jobs that go only when a person confirms it", default=text("0")),
     optional("waits_since", UtcTime, "since when policies rest, or jobs wait to be removed"),
     comment="a directory that holds job directories",
@@ -99,8 +103,14 @@ train_job = Table(
     optional("last_file_time", BigInteger, "greatest timestamp in the names of its log files, unix s"),
     optional("last_wall_time", Float64, "greatest wall time of its events, unix s"),
     optional("last_grown_at", UtcTime, "when a log file of it was last seen to grow"),
-    required("begun_at", UtcTime, "when its newest log file was begun, as recorded there, but not after it was first seen"),
-    required("alive_at", UtcTime, "its last event as recorded, but not after it was read, or its last growth"),
+    required(
+        "begun_at",
+        UtcTime,
+        "when its newest log file was begun, as recorded there, but not after it was first seen",
+    ),
+    required(
+        "alive_at", UtcTime, "its last event as recorded, but not after it was read, or its last growth"
+    ),
     required("log_bytes", BigInteger, "bytes of its log files"),
     required("created_at", UtcTime, "when the store first saw it"),
     revision("revision of its base dir when it, or what hangs on it, last changed"),
@@ -180,7 +190,11 @@ removal = Table(
     surrogate_key(),
     owner("base_dir", "base dir of the jobs", index=True),
     required("removed_at", UtcTime, "when it began"),
-    required("by_policy", Boolean, "by the policies of the settings, by themselves: counted against what these may remove"),
+    required(
+        "by_policy",
+        Boolean,
+        "by the policies of the settings, by themselves: counted against what these may remove",
+    ),
     required("confirmed", Boolean, "a person allowed policies to remove more than that"),
     required("reason", Text, "by which rule; several policies are separated by commas"),
     required("holder", Text, "who removed: host:pid:nonce"),
