@@ -140,9 +140,9 @@ def gc_verb(
     _require_of_use(
         "--limit", limit and not (lists or dry_run), "is for the lists of --removed, --removals, --dry-run"
     )
-    waits = policies or older_than is not None
+    aged = policies or older_than is not None
     _require_of_use(
-        "--confirm", confirm and not waits, "goes with --policies or --older-than: no other rule waits for it"
+        "--confirm", confirm and not aged, "goes with --policies or --older-than: no other rule waits"
     )
     wanted = combined(read_condition(condition), wheres, [])
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
@@ -216,9 +216,8 @@ def _remove(
     remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
     with session.working("Removing") as tell:
         done = remove(base_dir, confirm=confirm, progress=lambda total: tell(_shown(total)))
-    click.echo(f"{_shown(done)} removed.")
-    for number in done.removals:
-        session.note(f"`lineage-store gc --restore-removal {number}` brings them back.")
+    back = " and ".join(f"`lineage-store gc --restore-removal {number}`" for number in done.removals)
+    click.echo(f"{_shown(done)} removed{back and ': back with '}{back}.")
     if rules is None and (waiting := sum(each.waits for each in store.expired_jobs(base_dir))):
         session.note(
             f"{waiting:,} more wait: policies remove no more in a day by themselves. `lineage-store gc --policies "

@@ -182,7 +182,7 @@ def _named(dialect_name: str, base_dir_id: int, settings: Settings, now: datetim
     order = (case((first.c.stays, 0), else_=1), first.c.counts_from.desc(), first.c.id.desc())
     own = func.sum(left).over(partition_by=first.c.owner_uid, order_by=order, rows=(None, 0))
     shared = select(first, left.label("left"), own.label("of_owner")).subquery()
-    turn = (shared.c.of_owner, shared.c.counts_from.desc(), shared.c.id.desc())
+    turn = (shared.c.is_last, shared.c.of_owner, shared.c.counts_from.desc(), shared.c.id.desc())
     taken = func.sum(shared.c.left).over(order_by=turn, rows=(None, 0)).label("taken")
     summed = select(shared, taken).subquery()
     beyond = and_(~summed.c.stays, summed.c.taken > settings.keep_store_bytes)
@@ -214,6 +214,7 @@ def _ranked(dialect_name: str, base_dir_id: int, settings: Settings, now: dateti
     counted = select(
         *(job[name] for name in (*names, "revision", "owner_uid", "begun_at")),
         counts_from.label("counts_from"),
+        case((counts_from == oldest, 1), else_=0).label("is_last"),
         func.coalesce(size.c.samples, 0).label("samples"),
         takes.label("store_bytes"),
         or_(stays(settings), may_begin).label("stays"),
@@ -231,11 +232,12 @@ def _ranked(dialect_name: str, base_dir_id: int, settings: Settings, now: dateti
 
 
 def _in_turn(job: Subquery) -> Select[Any]:
-    """Select jobs with their rank within their base dir: first the newest of each owner, then the second newest …"""
+    """Select jobs with their rank within their base dir: first the newest of each owner, then the second newest …,
+    and jobs that take nobody's place behind them all."""
     newest = (job.c.counts_from.desc(), job.c.id.desc())
     of_owner = func.row_number().over(partition_by=(job.c.base_dir_id, job.c.owner_uid), order_by=newest)
     each = select(job, of_owner.label("of_owner")).subquery()
-    turn = (each.c.of_owner, each.c.counts_from.desc(), each.c.id.desc())
+    turn = (each.c.is_last, each.c.of_owner, each.c.counts_from.desc(), each.c.id.desc())
     nth = func.row_number().over(partition_by=each.c.base_dir_id, order_by=turn)
     return select(*(column for column in each.c if column.name != "of_owner"), nth.label("nth"))
 

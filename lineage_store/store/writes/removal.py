@@ -137,12 +137,17 @@ def may_go(connection: Connection, base_dir_id: int, now: datetime) -> int:
     """Return how many jobs of a base dir policies may remove now by themselves: none while the clock is wrong."""
     if clock.off_s(connection, base_dir_id, now) is not None:
         return 0
-    lately = (removal.c.base_dir_id == base_dir_id) & (removal.c.removed_at > now - _A_DAY)
-    counted = select(func.coalesce(func.sum(removal.c.jobs), 0)).where(
-        lately, removal.c.by_policy, ~removal.c.confirmed
+    lately = select(removal.c.id, removal.c.jobs).where(
+        removal.c.base_dir_id == base_dir_id,
+        removal.c.removed_at > now - _A_DAY,
+        removal.c.by_policy,
+        ~removal.c.confirmed,
     )
-    gone = int(connection.execute(counted).scalar_one())
-    had = registry.job_count(connection, base_dir_id) + gone
+    removals = {row.id: row.jobs for row in connection.execute(lately)}
+    gone = sum(removals.values())
+    stones = among(connection, tombstone.c.removal_id, removals) & ~tombstone.c.lifted
+    away: int = connection.execute(select(func.count()).select_from(tombstone).where(stones)).scalar_one()
+    had = registry.job_count(connection, base_dir_id) + away
     return max(0, max(_FEWEST_A_DAY, had // _PART_A_DAY) - gone)
 
 
