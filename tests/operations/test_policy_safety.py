@@ -425,7 +425,7 @@ def test_a_removal_is_brought_back_whole_with_labels_and_remarks(
         assert [each.train_id for each in store.removed_jobs()] == ["./job_001"]
         ingest(engine, base_dir)
         assert jobs(engine) == [name for name in names if name != "job_001"]
-        (note,) = rows(engine, "SELECT tag, remark FROM v_job WHERE train_id = './job_000'")
+        (note,) = rows(engine, "SELECT label, remark FROM v_job WHERE train_id = './job_000'")
         assert tuple(note) == (3, "the one of the paper")
         assert store.restore_removal(number).jobs == 0
 

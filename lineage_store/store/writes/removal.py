@@ -143,7 +143,7 @@ def may_go(connection: Connection, base_dir_id: int, now: datetime) -> int:
         removal.c.by_policy,
         ~removal.c.confirmed,
     )
-    removals = {row.id: row.jobs for row in connection.execute(lately)}
+    removals: dict[int, int] = {row.id: row.jobs for row in connection.execute(lately)}
     gone = sum(removals.values())
     stones = among(connection, tombstone.c.removal_id, removals) & ~tombstone.c.lifted
     away: int = connection.execute(select(func.count()).select_from(tombstone).where(stones)).scalar_one()
