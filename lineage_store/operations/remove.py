@@ -90,7 +90,7 @@ class RemovedJob:
     train_id: str
     removed_at: datetime
     reason: str
-    removal: int
+    removal: int | None
     """The number of the removal that it was part of."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, or_, select, update
 
 from lineage_store.store.schema.tables import base_dir
 
@@ -21,8 +21,8 @@ person once, before anything is removed by age: what looks like a long rest may 
 
 def agree(connection: Connection, base_dir_id: int, now: datetime) -> None:
     """Write down the time, if it agrees with the one written down before."""
-    this = (base_dir.c.id == base_dir_id) & base_dir.c.clock_at.between(now - TRUSTED, now + TRUSTED)
-    connection.execute(update(base_dir).where(this).values(clock_at=now))
+    agrees = or_(base_dir.c.clock_at.is_(None), base_dir.c.clock_at.between(now - TRUSTED, now + TRUSTED))
+    connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id, agrees).values(clock_at=now))
 
 
 def off_s(connection: Connection, base_dir_id: int, now: datetime) -> float | None:

@@ -208,11 +208,13 @@ def _ranked(dialect_name: str, base_dir_id: int, settings: Settings, now: dateti
     )
     is_empty = and_(size.c.samples.is_(None), lineage.c.content_bytes.is_(None))
     oldest = literal(_OLDEST, UtcTime())
-    counts_from = case((or_(job.last_file_time.is_(None), is_empty), oldest), else_=job.begun_at)
+    begun_at = func.coalesce(job.begun_at, job.created_at, type_=UtcTime())
+    counts_from = case((or_(job.last_file_time.is_(None), is_empty), oldest), else_=begun_at)
     may_begin = and_(is_empty, ~without_life_since(now - _EMPTY_FOR))
     names = ("id", "base_dir_id", "train_id", "state", "last_wall_time", "source_present", "log_bytes")
     counted = select(
-        *(job[name] for name in (*names, "revision", "owner_uid", "begun_at")),
+        *(job[name] for name in (*names, "revision", "owner_uid")),
+        begun_at.label("begun_at"),
         counts_from.label("counts_from"),
         case((counts_from == oldest, 1), else_=0).label("is_last"),
         func.coalesce(size.c.samples, 0).label("samples"),

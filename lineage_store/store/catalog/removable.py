@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from lineage_store.states import JobState
+from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.tables import train_job
 
 
@@ -65,4 +66,4 @@ def any_present(connection: Connection, base_dir_id: int) -> bool:
 
 def without_life_since(cutoff: datetime) -> ColumnElement[bool]:
     """Return the condition that the last sign of life of a job is older than `cutoff` (`train_job.alive_at`)."""
-    return train_job.c.alive_at < cutoff
+    return func.coalesce(train_job.c.alive_at, train_job.c.created_at, type_=UtcTime()) < cutoff

@@ -32,7 +32,7 @@ class Tombstone:
     train_id: str
     removed_at: datetime
     reason: str
-    removal_id: int
+    removal_id: int | None
 
 
 class Covering(NamedTuple):
@@ -45,7 +45,7 @@ class Covering(NamedTuple):
 def covering(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> dict[str, Covering]:
     """Return what the tombstones of jobs, lifted ones too, say of the time before them, by stored train id."""
     mine = select(tombstone.c.train_id, *(tombstone.c[name] for name in Covering._fields))
-    here = mine.where(tombstone.c.base_dir_id == base_dir_id)
+    here = mine.where(tombstone.c.base_dir_id == base_dir_id, tombstone.c.first_seen_at.is_not(None))
     rows = connection.execute(here.where(among(connection, tombstone.c.train_id, train_ids)))
     return {row.train_id: Covering(row.last_file_time, row.first_seen_at) for row in rows}
 

@@ -72,7 +72,7 @@ base_dir = Table(
         default=text("1"),
     ),
     optional("moved_from", Text, "paths that it had before, as a JSON list; NULL for one that never moved"),
-    required(
+    optional(
         "clock_at", UtcTime, "when the store last took the clock for right: policies measure it by this"
     ),
     optional(
@@ -103,12 +103,12 @@ train_job = Table(
     optional("last_file_time", BigInteger, "greatest timestamp in the names of its log files, unix s"),
     optional("last_wall_time", Float64, "greatest wall time of its events, unix s"),
     optional("last_grown_at", UtcTime, "when a log file of it was last seen to grow"),
-    required(
+    optional(
         "begun_at",
         UtcTime,
         "when its newest log file was begun, as recorded there, but not after it was first seen",
     ),
-    required(
+    optional(
         "alive_at", UtcTime, "its last event as recorded, but not after it was read, or its last growth"
     ),
     required("log_bytes", BigInteger, "bytes of its log files"),
@@ -209,8 +209,8 @@ tombstone = Table(
     part_of_key("train_id", Name, "id of the job that was removed"),
     required("removed_at", UtcTime, "when"),
     required("reason", Text, "by which rule"),
-    required("removal_id", Integer, "the removal that it was part of"),
-    required("first_seen_at", UtcTime, "when the store first saw the job: it stays so if the job comes back"),
+    optional("removal_id", Integer, "the removal that it was part of"),
+    optional("first_seen_at", UtcTime, "when the store first saw the job: it stays so if the job comes back"),
     required(
         "last_file_time",
         BigInteger,
