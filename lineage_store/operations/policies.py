@@ -148,7 +148,9 @@ def carry_out(
         confirmed: also those that wait for a person's confirmation.
         begun: gets the number of the removal.
     """
-    named = list(named_by(engine, base_dir_id, settings))  # before taking the leases, to hold them briefly
+    most = None if confirmed else may_go(engine, base_dir_id)
+    # Before taking the leases, to hold them briefly.
+    named = list(islice(named_by(engine, base_dir_id, settings), most))
     cause, number = cause_of(named, confirmed=confirmed), None
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         for begin in range(0, len(named), JOBS_AT_A_TIME):

@@ -67,6 +67,8 @@ class Keeping:
         """
         if self._due == math.inf or (self._thread is not None and self._thread.is_alive()):
             return False
+        if not has_policies(self._settings) and 0 not in lease.shards.numbers:
+            return False
         if self._named:
             return self._take_out_of_sight(lease)
         if self._leaving is not None:
