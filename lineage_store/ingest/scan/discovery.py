@@ -13,6 +13,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -159,7 +160,7 @@ class _Walk:
         try:
             with self.root.directory(from_stored(train_id)) as descriptor:
                 status = os.fstat(descriptor)
-                changed_ns, self.found.owners[train_id] = status.st_ctime_ns, status.st_uid
+                changed_ns, self.found.owners[train_id] = status.st_ctime_ns, self._owner(train_id, status)
                 with os.scandir(descriptor) as entries:
                     for entry in entries:
                         self._entry(train_id, entry, below if goes_on else None)
@@ -175,6 +176,19 @@ class _Walk:
         if below:
             self.found.below[train_id] = below
         return below
+
+    def _owner(self, train_id: str, status: os.stat_result) -> int:
+        """Return who put a directory there: its owner, or that of the link behind which it is, for nobody's jobs become
+        more because somebody else links to them."""
+        if not self.root.follow_symlinks:
+            return status.st_uid
+        steps = accumulate(from_stored(train_id).split("/"), "{}/{}".format)
+        for step in steps:
+            with suppress(OSError):
+                met = os.lstat(os.path.join(self.root.path, step))
+                if stat.S_ISLNK(met.st_mode):
+                    return met.st_uid
+        return status.st_uid
 
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
         path = f"{from_stored(train_id).rstrip('/')}/{entry.name}"
