@@ -70,8 +70,8 @@ class Removals(OpenedStore):
         The next removal deletes the rows of invisible jobs. Returns the number of jobs, the bytes of their log files,
         which `progress` gets after each page of jobs, and the numbers by which `restore_removal` brings them back.
         Raises as `removable_jobs` does, LeaseHeldError while an ingester that is no daemon, or another removal, is
-        running, and ClockDisagreesError if jobs are to go by age while the clock is further than eight days from what the
-        store last wrote down.
+        running, and ClockDisagreesError if jobs are to go by age while the clock is further than eight days from what
+        the store last wrote down.
 
         `confirm`: a person says that the clock is right.
         """
@@ -114,8 +114,8 @@ class Removals(OpenedStore):
 
         In 24 hours no more than 10 jobs of a base dir go, or a tenth of its jobs if that is more, counted with what
         daemons removed. Tombstones, interruptions, result and `progress` as for `remove_jobs`. Raises as `expired_jobs`
-        does, LeaseHeldError as `remove_jobs` does, and ClockDisagreesError while the clock is further than eight days from
-        what the store last wrote down.
+        does, LeaseHeldError as `remove_jobs` does, and ClockDisagreesError while the clock is further than eight days
+        from what the store last wrote down.
 
         `confirm`: a person says that all of these jobs may go, and that the clock is right.
         """

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, or_, select, update
 from lineage_store.store.schema.tables import base_dir
 
 TRUSTED = timedelta(days=8)
-"""How far the clock may be from the time written down, either way: what runs once a week is in time. A store that nobody
-wrote to for longer needs a person once, before anything is removed by age: what looks like a long rest may be a clock
-that was set wrong."""
+"""How far the clock may be from the time written down, either way: what runs once a week is in time. A store that
+nobody wrote to for longer needs a person once, before anything is removed by age: what looks like a long rest may be a
+clock that was set wrong."""
 
 
 def agree(connection: Connection, base_dir_id: int, now: datetime) -> None:

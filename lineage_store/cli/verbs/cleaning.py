@@ -103,8 +103,8 @@ def gc_verb(
     keep_every_step_days names, few samples and keep_thinned_buckets buckets stay. In 24 hours policies remove no more
     than 10 jobs of a base dir, or a tenth of its jobs if that is more; the others wait for --confirm.
 
-    Nothing goes by age while the clock is more than eight days from what the store last wrote down; --confirm says that it
-    is right.
+    Nothing goes by age while the clock is more than eight days from what the store last wrote down; --confirm says that
+    it is right.
 
     \b
     lineage-store gc --older-than 90d --dry-run
