@@ -183,9 +183,14 @@ class Settings:
     keep_days: int = _setting(
         0, "a daemon removes a job after so many days without sign of life; 0: never", least=0, most=365_000
     )
-    keep_jobs: int = _setting(0, "number of newest jobs kept in each base dir; 0: all", least=0)
+    keep_jobs: int = _setting(
+        0, "number of newest jobs kept in each base dir, in equal shares of their owners; 0: all", least=0
+    )
     keep_store_bytes: int = _setting(
-        0, "approximate database size of all jobs beyond which the oldest are removed; 0: no limit", least=0
+        0,
+        "approximate database size of all jobs, in equal shares of their owners, beyond which the oldest are removed; "
+        "0: no limit",
+        least=0,
     )
     keep_labelled: bool = _setting(True, "keep jobs with a label or remark, whatever the other settings say")
     keep_every_step_days: int = _setting(

@@ -243,6 +243,10 @@ class ReadOnlyStoreError(LineageStoreError):
     """The store is open for reading only."""
 
 
+class ClockDisagreesError(LineageStoreError):
+    """The clock disagrees with what the store last wrote down: nothing is removed by age."""
+
+
 class LeaseHeldError(LineageStoreError):
     """Another ingester leads this base dir."""
 

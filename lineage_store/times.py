@@ -13,6 +13,10 @@ CALENDAR_BEGIN = -62_135_596_800
 CALENDAR_END = 253_402_300_799
 """The last second of the year 9999, the last that Python and SQL can write as a date; unix time in seconds."""
 
+PLAUSIBLE_SINCE = 946_684_800
+"""The first second of the year 2000; unix time in seconds. What is recorded to be older was written by a host without
+a clock, or made up."""
+
 
 def from_unix(seconds: int) -> datetime:
     """Convert unix time; times before 1970 or after CALENDAR_END become the nearest of the two."""

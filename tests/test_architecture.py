@@ -34,7 +34,7 @@ BASE = {
     "json_values",
     "csv_values",
 }
-STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database"}
+STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database", "store.clock"}
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "logs": BASE,
@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store.schema": BASE | {"store.database"},
     "store.records": BASE | {"store.statistics"},
     "store.statistics": set(),
+    "store.clock": BASE | {"store.schema"},
     "store.catalog": BASE | STORE,
     "store.writes": BASE | STORE | {"store.catalog"},
     "store.admin": BASE | STORE | {"store.holders"},

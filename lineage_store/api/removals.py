@@ -22,7 +22,15 @@ from lineage_store.texts import from_stored
 if TYPE_CHECKING:
     from lineage_store.operations.move import Move
     from lineage_store.operations.policies import ExpiredJob, LongSeries, ThinTotal
-    from lineage_store.operations.remove import CleanUp, RemovableJob, RemovalPlan, RemovedJob, Total
+    from lineage_store.operations.remove import (
+        CleanUp,
+        RemovableJob,
+        Removal,
+        RemovalPlan,
+        RemovedJob,
+        Restored,
+        Total,
+    )
     from lineage_store.store.catalog.removable import Rules
     from lineage_store.store.writes.forgetting import Holdings
 
@@ -66,54 +74,77 @@ class Removals(OpenedStore):
         clean_up: CleanUp,
         base_dir: PathLike | None = None,
         *,
+        confirm: bool = False,
         progress: Callable[[Total], None] = lambda _: None,
     ) -> Total:
         """Remove jobs from the store, and leave tombstones, so that ingest does not read them again.
 
         The process may be killed at any moment: each job is then either untouched, invisible to readers, or removed.
-        The next removal deletes the rows of invisible jobs. Returns the number of jobs and the bytes of their log
-        files, which `progress` gets after each page of jobs. Raises as `removable_jobs` does, and LeaseHeldError while
-        an ingester that is no daemon, or another removal, is running.
+        The next removal deletes the rows of invisible jobs. Returns the number of jobs, the bytes of their log files,
+        which `progress` gets after each page of jobs, and the numbers by which `restore_removal` brings them back.
+        Raises as `removable_jobs` does, LeaseHeldError while an ingester that is no daemon, or another removal, is
+        running, and ClockDisagreesError if jobs are to go by age while the clock is further than eight days from what
+        the store last wrote down.
+
+        `confirm`: a person says that the clock is right.
         """
         from lineage_store.operations import remove
 
-        done = remove.Total()
-        for place, rules in self._rules(clean_up, base_dir):
-            for page in remove.remove(self.engine, place.id, rules, self.settings):
+        done, numbers, named = remove.Total(), list[int](), self._rules(clean_up, base_dir)
+        if clean_up.older_than_s is not None:
+            timed = ((place.id, place.path) for place, _ in named)
+            remove.require_right_clock(self.engine, timed, confirmed=confirm)
+        for place, rules in named:
+            for page in remove.remove(self.engine, place.id, rules, self.settings, numbers.append):
                 done = done.plus(remove.total(page))
                 progress(done)
-        return done
+        return remove.Total(done.jobs, done.log_bytes, tuple(numbers))
 
     def expired_jobs(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
         """Yield the jobs that `remove_expired_jobs` would remove, of each base dir or of one, the oldest first.
 
-        They are named by the policies of the settings (`keep_…`). Raises ConfigError if the settings have no policy,
-        LineageParamSummaryPathError when the store does not know the base dir.
+        They are named by the policies of the settings (`keep_…`); those that `waits` go only with `confirm`. Raises
+        ConfigError if the settings have no policy, LineageParamSummaryPathError when the store does not know the base
+        dir.
         """
         from lineage_store.operations import policies
 
         policies.require(self.settings)
         for place in self._places(base_dir):
-            for job in policies.named_by(self.engine, place.id, self.settings):
-                yield policies.ExpiredJob.of(str(place.path), job)
+            may_go = policies.may_go(self.engine, place.id)
+            for number, job in enumerate(policies.named_by(self.engine, place.id, self.settings)):
+                yield policies.ExpiredJob.of(str(place.path), job, waits=number >= may_go)
 
     def remove_expired_jobs(
-        self, base_dir: PathLike | None = None, *, progress: Callable[[Total], None] = lambda _: None
+        self,
+        base_dir: PathLike | None = None,
+        *,
+        confirm: bool = False,
+        progress: Callable[[Total], None] = lambda _: None,
     ) -> Total:
         """Remove the jobs that the policies of the settings name, as a daemon does.
 
-        Tombstones, interruptions, result and `progress` as for `remove_jobs`. Raises as `expired_jobs` does, and
-        LeaseHeldError as `remove_jobs` does.
+        In 24 hours no more than 10 jobs of a base dir go, or a tenth of its jobs if that is more, counted with what
+        daemons removed. Tombstones, interruptions, result and `progress` as for `remove_jobs`. Raises as `expired_jobs`
+        does, LeaseHeldError as `remove_jobs` does, and ClockDisagreesError while the clock is further than eight days
+        from what the store last wrote down.
+
+        `confirm`: a person says that all of these jobs may go, and that the clock is right.
         """
         from lineage_store.operations import policies, remove
 
         policies.require(self.settings)
-        done = remove.Total()
-        for place in self._places(base_dir):
-            for page in policies.carry_out(self.engine, place.id, self.settings):
+        done, numbers, places = remove.Total(), list[int](), self._places(base_dir)
+        timed = ((place.id, place.path) for place in places)
+        remove.require_right_clock(self.engine, timed, confirmed=confirm)
+        for place in places:
+            pages = policies.carry_out(
+                self.engine, place.id, self.settings, confirmed=confirm, begun=numbers.append
+            )
+            for page in pages:
                 done = done.plus(remove.total(page))
                 progress(done)
-        return done
+        return remove.Total(done.jobs, done.log_bytes, tuple(numbers))
 
     def long_series(self, base_dir: PathLike | None = None) -> Iterator[LongSeries]:
         """Yield the scalars that `thin_series` would thin, of one base dir or of all; raises as `expired_jobs` does."""
@@ -131,14 +162,16 @@ class Removals(OpenedStore):
         """Thin the scalars that the setting `keep_every_step_days` names: keep buckets and a few samples of each.
 
         The process may be killed at any moment: each series is then either complete or thinned. `reingest` reads every
-        step again while the log file exists. Raises as `expired_jobs` does, and LeaseHeldError while an ingester that
-        is no daemon is running.
+        step again while the log file exists. Raises as `expired_jobs` does, LeaseHeldError while an ingester that is no
+        daemon is running, and ClockDisagreesError as `remove_expired_jobs` does.
         """
-        from lineage_store.operations import policies
+        from lineage_store.operations import policies, remove
 
         policies.require(self.settings)
-        done = policies.ThinTotal()
-        for place in self._places(base_dir):
+        done, places = policies.ThinTotal(), self._places(base_dir)
+        timed = ((place.id, place.path) for place in places)
+        remove.require_right_clock(self.engine, timed, confirmed=False)
+        for place in places:
             for gone in policies.thin_all(self.engine, place.id, self.settings):
                 done = policies.ThinTotal(done.series + bool(gone), done.samples + gone)
                 progress(done)
@@ -157,14 +190,63 @@ class Removals(OpenedStore):
             base_dir_id = None if base_dir is None else base_dirs.find(connection, base_dir).id
             found = tombstones.latest(connection, base_dir_id, page=part)
         return [
-            RemovedJob(from_stored(each.base_dir), from_stored(each.train_id), each.removed_at, each.reason)
+            RemovedJob(
+                from_stored(each.base_dir),
+                from_stored(each.train_id),
+                each.removed_at,
+                each.reason,
+                each.removal_id,
+            )
             for each in found
         ]
 
-    def restore_job(self, base_dir: PathLike, train_id: str) -> None:
-        """Delete a job's tombstone, so that the next ingest reads its log files.
+    def removals(
+        self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
+    ) -> list[Removal]:
+        """Return what was removed at one time, of one base dir or of all, latest first; pages as for `train_jobs`."""
+        from lineage_store.operations.remove import Removal
+        from lineage_store.store.catalog import tombstones
+        from lineage_store.store.database.paging import Page
 
-        Raises TrainJobNotFoundError without a tombstone, LeaseHeldError while an ingester that is no daemon is running.
+        part = Page(limit, page)
+        with self._reading() as connection:
+            base_dir_id = None if base_dir is None else base_dirs.find(connection, base_dir).id
+            found = tombstones.removals(connection, base_dir_id, page=part)
+        return [
+            Removal(
+                each.id,
+                from_stored(each.base_dir),
+                each.removed_at,
+                each.reason,
+                "policies" if each.by_policy else "a person",
+                each.holder,
+                each.jobs,
+                each.restorable,
+            )
+            for each in found
+        ]
+
+    def restore_removal(self, number: int) -> Restored:
+        """Delete the tombstones of all jobs of one removal, so that the next ingest reads their log files.
+
+        Labels and remarks were kept, so the jobs have them again. A job without any log file on disk cannot come back:
+        its tombstone stays. Raises TrainJobNotFoundError if there is no such removal, LineageParamSummaryPathError if
+        its base dir cannot be listed, LeaseHeldError while an ingester that is no daemon is running.
+        """
+        from lineage_store.operations import remove
+
+        restored = remove.restore_removal(self.engine, number, self.settings)
+        if restored is None:
+            raise TrainJobNotFoundError(
+                f"There is no removal {number}.", hint="`lineage-store gc --removals` lists those."
+            )
+        return restored
+
+    def restore_job(self, base_dir: PathLike, train_id: str) -> bool:
+        """Delete a job's tombstone, so that the next ingest reads its log files. Label and remark were kept.
+
+        Returns whether any log file of it is on disk: without one it comes back only when its files do. Raises
+        TrainJobNotFoundError without a tombstone, LeaseHeldError while an ingester that is no daemon is running.
         """
         from lineage_store.operations import remove
 
@@ -174,6 +256,7 @@ class Removals(OpenedStore):
                 f"No job {train_id} below {place.path} was removed.",
                 hint="`lineage-store gc --removed` lists those.",
             )
+        return bool(remove.on_disk(place.path, [stored_id(train_id)], self.settings))
 
     def holdings(self, base_dir: PathLike) -> Holdings:
         """Return what `forget` would remove. Raises LineageParamSummaryPathError for an unknown base dir."""

@@ -14,8 +14,10 @@ from lineage_store.operations.policies import LongSeries as LongSeries
 from lineage_store.operations.policies import ThinTotal as ThinTotal
 from lineage_store.operations.remove import CleanUp as CleanUp
 from lineage_store.operations.remove import RemovableJob as RemovableJob
+from lineage_store.operations.remove import Removal as Removal
 from lineage_store.operations.remove import RemovalPlan as RemovalPlan
 from lineage_store.operations.remove import RemovedJob as RemovedJob
+from lineage_store.operations.remove import Restored as Restored
 from lineage_store.operations.remove import Total as Total
 from lineage_store.operations.remove import total as total
 from lineage_store.operations.reread import Reread as Reread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_store.finding_kinds.kind import NOTE, STANDSTILL, Kind
+from lineage_store.finding_kinds.kind import NOTE, SOME_FILES, STANDSTILL, Kind
 
 RECURSIVE = "Use --recursive, or set recursive = true."
 _IS_IT_RUNNING = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
@@ -48,6 +48,21 @@ BASE_DIRS = (
         NOTE,
         "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
         "They were read when it said otherwise: `lineage-store db choose-best` chooses anew.",
+    ),
+    Kind(
+        "jobs_wait",
+        SOME_FILES,
+        "{jobs:,} jobs wait to be removed: in a day policies remove 10 jobs of it by themselves, or a tenth of all.",
+        "Look at them: `lineage-store gc --policies --dry-run {path}`. If they may go: `lineage-store gc --policies "
+        "--confirm {path}`; else change the settings keep_….",
+    ),
+    Kind(
+        "clock_disagrees",
+        SOME_FILES,
+        "The clock is {off} what the store last wrote down, {agreed_at:%Y-%m-%d %H:%M} UTC: policies remove and thin "
+        "nothing, for jobs would seem older or younger than they are.",
+        "Set the clock right, of this host or of the PostgreSQL server. If it is right, and only nobody wrote to the "
+        "store for so long: `lineage-store gc --policies --confirm {path}`.",
     ),
     Kind("deeper_log_files", NOTE, "Log files lie deeper than ingest looks, such as in {where}.", RECURSIVE),
     Kind("no_log_file", NOTE, "It holds no log file.", "A log file's name has {naming} in it."),

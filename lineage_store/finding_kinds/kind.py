@@ -14,7 +14,8 @@ class Severity(StrEnum):
     NOTE = "note"
     """Worth knowing; everything readable is read."""
     SOME_FILES = "some files"
-    """Some log files cannot be read, the others are; or one of several daemons, or the standby, cannot work."""
+    """Some log files cannot be read, the others are; or one of several daemons, or the standby, cannot work; or
+    something waits for a person."""
     STANDSTILL = "standstill"
     """Nothing is read or written there."""
 

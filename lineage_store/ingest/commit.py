@@ -19,7 +19,7 @@ from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
 from lineage_store.states import FileEvent, FileState
-from lineage_store.store import leases
+from lineage_store.store import clock, leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
@@ -67,6 +67,12 @@ def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile
     with writing_under(engine, lease) as (connection, now):
         generations.abandon(connection, file)
         return _register(connection, lease, [new], now)[0]
+
+
+def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None:
+    """Store who owns the directories of jobs now, by their train ids."""
+    with writing_under(engine, lease) as (connection, _):
+        registry.note_owners(connection, lease.base_dir_id, owners)
 
 
 def mark_missing(
@@ -134,6 +140,7 @@ def finish_discovery(
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
     """Renew the lease; with `searched`, also note that the base dir was searched in full now."""
     with writing_under(engine, lease) as (connection, now):
+        clock.agree(connection, lease.base_dir_id, now)
         if searched:
             registry.note_discovery(connection, lease.base_dir_id, lease.shards, now)
 

@@ -84,6 +84,8 @@ def _carry_out(ingester: Ingester, todo: Survey, before: Counts) -> Counts:
         links = settings.follow_symlinks
         missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
         commit.mark_missing(ingester.engine, ingester.lease, missing, settings.live_within_s)
+    if todo.owners:
+        commit.note_owners(ingester.engine, ingester.lease, todo.owners)
     return _read_all(ingester, todo, before.found(todo.counts))
 
 

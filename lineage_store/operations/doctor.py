@@ -29,7 +29,7 @@ from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
 from lineage_store.store import leases
 from lineage_store.store.admin import distributing, replay, wal
 from lineage_store.store.admin.roles import writing_functions_of_readers
-from lineage_store.store.catalog import bests, moved, registry
+from lineage_store.store.catalog import bests, moved, policies, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
 from lineage_store.store.schema import distribution, partitions, upgrade
@@ -64,6 +64,7 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 is_less = less_is_better(settings.less_is_better)
                 with reading(engine) as connection:
                     yield from moved.known_twice(connection)
+                    yield from policies.waiting(connection)
                     for metric, jobs in bests.chosen_otherwise(connection, is_less):
                         yield finding("other_best", THE_STORE, metric=metric, jobs=jobs)
             yield from _server(engine)

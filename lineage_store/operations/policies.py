@@ -3,12 +3,13 @@
 In: an engine, a base dir, the settings with the policies. Out: the jobs and series that the policies select;
 afterwards these jobs are removed, with a tombstone each, and these series are thinned. Promises: every transaction is
 short; a daemon gives up its lease while jobs are hidden and while a group of series is thinned; the size of the store
-is checked again for each base dir. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir in memory.
+is checked again for each base dir; without a person's confirmation no more jobs go than policies may remove in a day,
+and none while the clock is wrong. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,12 +18,13 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, take_out_of_sight
+from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, cause_of, look, take_out_of_sight
 from lineage_store.ingest.thinning import named_series, thin
 from lineage_store.operations.remove import removing
 from lineage_store.store.catalog.policies import Expired, expired, has_policies
 from lineage_store.store.catalog.thinnable import Thinnable
 from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.writes import removal
 from lineage_store.texts import from_stored
 
 _SERIES_A_LEASE = 50
@@ -39,7 +41,8 @@ class ExpiredJob:
     """The setting that selects it, such as `keep_days = 90`."""
     state: str
     begun: int
-    """Latest timestamp in the names of its log files, unix time in seconds; it decides which jobs are older."""
+    """When its newest log file was begun, as recorded there, but not after the store first saw the file; unix time in
+    seconds. It decides which jobs are older."""
     last_wall_time: float | None
     """Latest wall time of its events, unix time in seconds."""
     on_disk: bool
@@ -48,21 +51,24 @@ class ExpiredJob:
     samples: int
     store_bytes: int
     """Approximate bytes that it takes in the database."""
+    waits: bool
+    """Whether it goes only when a person confirms it: policies have removed enough today, or the clock is wrong."""
 
     @staticmethod
-    def of(base_dir: str, job: Expired) -> ExpiredJob:
+    def of(base_dir: str, job: Expired, *, waits: bool) -> ExpiredJob:
         """Convert a row of the catalog, whose text is in its stored form."""
         return ExpiredJob(
             base_dir=base_dir,
             train_id=from_stored(job.train_id),
             policy=job.policy,
             state=job.state,
-            begun=job.begun,
+            begun=int(job.begun_at.timestamp()),
             last_wall_time=job.last_wall_time,
             on_disk=job.source_present,
             log_bytes=job.log_bytes,
             samples=job.samples,
             store_bytes=job.store_bytes,
+            waits=waits,
         )
 
 
@@ -125,15 +131,35 @@ def named_by(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[E
         last = page[-1]
 
 
-def carry_out(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[Sequence[Expired]]:
+def may_go(engine: Engine, base_dir_id: int) -> int:
+    """Return how many jobs of a base dir the policies may remove now without a person's confirmation."""
+    with reading(engine) as connection:
+        return removal.may_go(connection, base_dir_id, database_time(connection))
+
+
+def carry_out(
+    engine: Engine, base_dir_id: int, settings: Settings, *, confirmed: bool, begun: Callable[[int], None]
+) -> Iterator[Sequence[Expired]]:
     """Remove the jobs of a base dir that the policies select; yield them page by page, once they are hidden.
 
     Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
+
+    Args:
+        confirmed: also those that wait for a person's confirmation.
+        begun: gets the number of the removal.
     """
-    named = list(named_by(engine, base_dir_id, settings))  # before taking the leases, to hold them briefly
+    most = None if confirmed else may_go(engine, base_dir_id)
+    # Before taking the leases, to hold them briefly.
+    named = list(islice(named_by(engine, base_dir_id, settings), most))
+    cause, number = cause_of(named, confirmed=confirmed), None
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         for begin in range(0, len(named), JOBS_AT_A_TIME):
-            yield take_out_of_sight(engine, lead, leaving, named[begin : begin + JOBS_AT_A_TIME])
+            some = named[begin : begin + JOBS_AT_A_TIME]
+            gone, number = take_out_of_sight(engine, lead, leaving, some, cause, number)
+            yield gone
+    if number is not None:
+        begun(number)
+    look(engine, base_dir_id, settings)  # stores what waits now
 
 
 def thin_all(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[int]:

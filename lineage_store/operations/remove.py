@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,19 +21,23 @@ from typing import Any, Protocol
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import LineageParamSummaryPathError, LineageParamValueError
+from lineage_store.errors import ClockDisagreesError, LineageParamSummaryPathError, LineageParamValueError
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.leaving import JOBS_AT_A_TIME, remove_rows
+from lineage_store.ingest.scan.survey import find
 from lineage_store.query import names
 from lineage_store.query.search.compiler import compile_all
 from lineage_store.query.search.condition import parse
 from lineage_store.query.search.removing import in_words, require_meant
 from lineage_store.query.search.tree import subjects
-from lineage_store.store import leases
+from lineage_store.store import clock, leases
+from lineage_store.store.catalog import tombstones
 from lineage_store.store.catalog.removable import Removable, Rules, all_and_live, any_present, removable
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import removal
+from lineage_store.store.writes.removal import Cause
+from lineage_store.texts import from_stored
 
 LONGEST_S = 1_000 * 365 * 86_400.0
 
@@ -46,7 +50,7 @@ class CleanUp:
     """
 
     older_than_s: float | None = None
-    """Seconds in which there was no event, no growth and no new log file."""
+    """Seconds in which there was no event and no growth."""
     condition: Mapping[str, Any] | None = None
     """A search_condition; jobs without lineage never match. It names nothing that no job has, and no order or page."""
     missing: bool = False
@@ -90,10 +94,13 @@ class Total:
 
     jobs: int = 0
     log_bytes: int = 0
+    removals: tuple[int, ...] = field(default=(), compare=False)
+    """The numbers of the removals, one per base dir, by which all of these jobs can be brought back."""
 
     def plus(self, other: Total) -> Total:
         """Return the sum of both."""
-        return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes)
+        removals = (*self.removals, *other.removals)
+        return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes, removals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,36 @@ class RemovedJob:
     train_id: str
     removed_at: datetime
     reason: str
+    removal: int | None
+    """The number of the removal that it was part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What one call, or the policies at one time, removed of a base dir."""
+
+    number: int
+    base_dir: str
+    removed_at: datetime
+    reason: str
+    by: str
+    """`policies` if these removed by themselves, else `a person`."""
+    holder: str
+    """The process that did it: host:pid:nonce."""
+    jobs: int
+    restorable: int
+    """How many of the jobs were not brought back since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What bringing back a removal came to."""
+
+    base_dir: str
+    jobs: int
+    """Number of jobs that the next ingest reads again, with their labels and remarks."""
+    gone: Sequence[str]
+    """The ids of those that stay removed, because no log file of theirs is on disk: only the store had them."""
 
 
 class _Job(Protocol):
@@ -184,17 +221,47 @@ def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removab
 
 
 def remove(
-    engine: Engine, base_dir_id: int, rules: Rules, settings: Settings
+    engine: Engine,
+    base_dir_id: int,
+    rules: Rules,
+    settings: Settings,
+    begun: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Sequence[Removable]]:
     """Remove every job that the rules select; yield them page by page, once they are hidden.
 
-    Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
+    `begun` gets the number of the removal. Raises LeaseHeldError if an ingester other than a daemon leads the base dir,
+    or another removal is running.
     """
     with removing(engine, base_dir_id, settings) as (lead, leaving):
-        after = 0
-        while page := _hide(engine, lead, leaving.base_dir_id, rules, after):
+        cause, number, after = Cause(rules.text, lead.holder), None, 0
+        while True:
+            page, number = _hide(engine, lead, leaving.base_dir_id, rules, after, cause, number)
+            if not page:
+                break
             yield page
             after = page[-1].id
+    if number is not None:
+        begun(number)
+
+
+def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *, confirmed: bool) -> None:
+    """Raise ClockDisagreesError if the clock disagrees with what the store wrote down of one of the base dirs.
+
+    `confirmed`: a person says that the clock is right, which is written down.
+    """
+    for base_dir_id, path in base_dirs:
+        if confirmed:
+            with writing(engine) as connection:
+                clock.confirm(connection, base_dir_id, database_time(connection))
+        with reading(engine) as connection:
+            off_s = clock.off_s(connection, base_dir_id, database_time(connection))
+        if off_s is not None:
+            raise ClockDisagreesError(
+                f"The clock is {clock.in_words(off_s)} what the store last wrote down of {path}, so nothing is removed "
+                "by age: jobs would seem older or younger than they are.",
+                hint="Set the clock right. If it is right, and only nobody wrote to the store for so long, confirm it: "
+                "`lineage-store gc … --confirm`.",
+            )
 
 
 @contextmanager
@@ -209,13 +276,21 @@ def removing(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[t
         remove_rows(engine, leaving, settings.batch_rows)
 
 
-def _hide(engine: Engine, lead: Lease, leaving_id: int, rules: Rules, after: int) -> list[Removable]:
+def _hide(
+    engine: Engine,
+    lead: Lease,
+    leaving_id: int,
+    rules: Rules,
+    after: int,
+    cause: Cause,
+    number: int | None,
+) -> tuple[list[Removable], int | None]:
     with writing(engine) as connection:
         now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
         jobs = [job.id for job in page]
-        removal.begin(connection, lead.base_dir_id, leaving_id, jobs, rules.text, now)
-    return page
+        number = removal.begin(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
+    return page, number
 
 
 def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
@@ -259,3 +334,41 @@ def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings)
     ):
         leases.confirm(connection, lease)
         return removal.lift(connection, base_dir_id, train_id)
+
+
+def on_disk(base_dir: Path, train_ids: Collection[str], settings: Settings) -> set[str]:
+    """Return which of the jobs (stored ids) have a log file on disk.
+
+    Raises LineageParamSummaryPathError if the base dir cannot be listed.
+    """
+    try:
+        return {file.train_id for file in find(base_dir, settings, only=train_ids).files}
+    except OSError as error:
+        raise LineageParamSummaryPathError(
+            f"{base_dir} cannot be listed: {error.strerror or error}.", hint="Is the share mounted?"
+        ) from error
+
+
+def restore_removal(engine: Engine, number: int, settings: Settings) -> Restored | None:
+    """Allow all jobs of a removal to be read again, except those without a log file; None: there is no such removal.
+
+    Takes the lease as `restore` does. Raises LeaseHeldError while another ingest is running,
+    LineageParamSummaryPathError if the base dir cannot be listed.
+    """
+    with reading(engine) as connection:
+        found = tombstones.of_removal(connection, number)
+    if found is None:
+        return None
+    base_dir_id, path, train_ids = found
+    base_dir = Path(from_stored(path))
+    there = on_disk(base_dir, train_ids, settings) if train_ids else set[str]()
+    gone = [from_stored(train_id) for train_id in train_ids if train_id not in there]
+    if not there:
+        return Restored(str(base_dir), 0, gone)
+    with (
+        hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
+        writing(engine) as connection,
+    ):
+        leases.confirm(connection, lease)
+        back = removal.lift_all(connection, base_dir_id, there)
+    return Restored(str(base_dir), back, gone)

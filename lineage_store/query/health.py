@@ -16,6 +16,7 @@ from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.query.status import problem_of
 from lineage_store.query.views import view_rows
+from lineage_store.store.catalog import policies, registry
 from lineage_store.store.database.engine import database_time
 from lineage_store.store.database.paging import Page
 from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, metadata, series
@@ -34,6 +35,8 @@ def read_findings(connection: Connection, base_dir: str | None, within_s: float)
     if not base_dirs:
         return [finding("no_base_dir", THE_STORE)]
     found = [each for row in base_dirs for each in _of_leading(connection, row, within_s)]
+    only = None if base_dir is None else registry.base_dir_id(connection, base_dir)
+    found += policies.waiting(connection, only)
     return [*found, *_of_ids(connection), *_of_problems(connection, here)]
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Text, case, cast, func, select
 
 from lineage_store.findings import Finding, severity_of, with_places
 from lineage_store.query.views import view_rows, view_select
-from lineage_store.store.catalog import moved, tombstones
+from lineage_store.store.catalog import moved, policies, tombstones
 from lineage_store.store.database.paging import ALL, Page
 
 Row = Mapping[str, Any]
@@ -36,6 +36,8 @@ class StoreStatus:
     """Base dirs that hold the same jobs as another base dir, for example after a mount was renamed."""
     removed_by_policy: Sequence[Row]
     """Removals by policy: base_dir, policy, jobs (their number), last_removed_at."""
+    policies_wait: Sequence[Finding] = ()
+    """What policies wait for: jobs that a person may let go, a clock that is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ def read_status(
         shards=read_shards(connection, base_dir),
         known_twice=list(moved.known_twice(connection, base_dir_id)),
         removed_by_policy=tombstones.by_policy(connection, base_dir),
+        policies_wait=list(policies.waiting(connection, base_dir_id)),
     )
 
 

@@ -20,6 +20,7 @@ from sqlalchemy import ColumnElement, Connection, Double, Row, Select, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
+from lineage_store.store import clock
 from lineage_store.store.database.dialects import time_in, time_now, upsert
 from lineage_store.store.database.engine import database_time
 from lineage_store.store.holders import lives, process_of
@@ -101,6 +102,7 @@ def acquire(
     term = {"acquired_at": acquired_at, "expires_at": acquired_at + timedelta(seconds=lasts_s)}
     taken = update(ingest_lease).where(these).values(holder=holder, epoch=epoch, mode=mode, **term)
     connection.execute(taken)
+    clock.agree(connection, base_dir_id, acquired_at)
     return Lease(base_dir_id, holder, epoch, lasts_s, shards)
 
 

@@ -127,6 +127,8 @@ class FileRows(NamedTuple):
     end: int
     event_count: int = 0
     quarantined_bytes: int = 0
+    first_wall_time: float | None = None
+    """The least that is plausible."""
     last_wall_time: float | None = None
     sample_count: int = 0
     lineage_events: tuple[LineageRow, ...] = ()
@@ -180,6 +182,13 @@ class KnownFile(NamedTuple):
     """How many times in a row the reader failed to read the file."""
     thinned: bool = False
     """Whether samples of the file were thinned out: new samples cannot be added to those that are left."""
+    first_wall_time: float | None = None
+    growth_seen_at: datetime | None = None
+    """When it was last seen to grow, the first look at it excepted."""
+    created_at: datetime | None = None
+    """When the store first saw it."""
+    owner_uid: int | None = None
+    """Who owns the job's directory, as the store knows it."""
 
     @property
     def key(self) -> FileKey:
@@ -253,6 +262,10 @@ class NewFile(NamedTuple):
     device: int | None
     host: str | None
     generation: int = 1
+    owner_uid: int | None = None
+    """Who owns the job's directory."""
+    first_seen_at: datetime | None = None
+    """When the store first saw the file, for a later generation of it."""
 
 
 class Advance(NamedTuple):

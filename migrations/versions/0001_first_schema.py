@@ -58,6 +58,10 @@ def upgrade() -> None:
         sa.Column("leaving", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("shards", sa.Integer(), server_default=sa.text("1"), nullable=False),
         sa.Column("moved_from", sa.Text()),
+        sa.Column("clock_at", UTC_TIME),
+        sa.Column("clock_off_s", sa.Double()),
+        sa.Column("jobs_waiting", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("waits_since", UTC_TIME),
         sa.PrimaryKeyConstraint("id", name="pk_base_dir"),
         sa.UniqueConstraint("path_key", name="uq_base_dir_path_key"),
     )
@@ -69,6 +73,7 @@ def upgrade() -> None:
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("train_id", NAME, nullable=False),
         sa.Column("train_key", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("owner_uid", sa.BigInteger()),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("outcome", sa.Text()),
         sa.Column("source_present", sa.Boolean(), nullable=False),
@@ -78,6 +83,8 @@ def upgrade() -> None:
         sa.Column("last_file_time", sa.BigInteger()),
         sa.Column("last_wall_time", sa.Double()),
         sa.Column("last_grown_at", UTC_TIME),
+        sa.Column("begun_at", UTC_TIME),
+        sa.Column("alive_at", UTC_TIME),
         sa.Column("log_bytes", sa.BigInteger(), nullable=False),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
@@ -111,6 +118,7 @@ def upgrade() -> None:
         sa.Column("quarantined_bytes", sa.BigInteger(), nullable=False),
         sa.Column("event_count", sa.BigInteger(), nullable=False),
         sa.Column("modified_s", sa.BigInteger(), nullable=False),
+        sa.Column("first_wall_time", sa.Double()),
         sa.Column("last_wall_time", sa.Double()),
         sa.Column("closed", sa.Boolean(), nullable=False),
         sa.Column("stat_stamp", sa.Text()),
@@ -124,6 +132,7 @@ def upgrade() -> None:
         sa.Column("last_problem", sa.Text()),
         sa.Column("unlisted", sa.Text()),
         sa.Column("grown_at", UTC_TIME),
+        sa.Column("growth_seen_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("thinned", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_log_file"),
@@ -329,11 +338,29 @@ def upgrade() -> None:
         ),
     )
     op.create_table(
+        "removal",
+        sa.Column("id", KEY, nullable=False),
+        sa.Column("base_dir_id", KEY, nullable=False),
+        sa.Column("removed_at", UTC_TIME, nullable=False),
+        sa.Column("by_policy", sa.Boolean(), nullable=False),
+        sa.Column("confirmed", sa.Boolean(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("holder", sa.Text(), nullable=False),
+        sa.Column("jobs", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_removal"),
+        sa.ForeignKeyConstraint(
+            ["base_dir_id"], ["base_dir.id"], name="fk_removal_base_dir_id", ondelete="CASCADE"
+        ),
+    )
+    op.create_index("ix_removal_base_dir_id", "removal", ["base_dir_id"])
+    op.create_table(
         "tombstone",
         sa.Column("base_dir_id", KEY, nullable=False),
         sa.Column("train_id", NAME, nullable=False),
         sa.Column("removed_at", UTC_TIME, nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("removal_id", sa.Integer()),
+        sa.Column("first_seen_at", UTC_TIME),
         sa.Column("last_file_time", sa.BigInteger(), nullable=False),
         sa.Column("lifted", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("revision", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
@@ -343,6 +370,7 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_tombstone_revision", "tombstone", ["base_dir_id", "revision"])
+    op.create_index("ix_tombstone_removal", "tombstone", ["removal_id"])
     op.create_index("ix_tombstone_newest", "tombstone", ["removed_at", "train_id"])
     op.create_index("ix_tombstone_base_dir_newest", "tombstone", ["base_dir_id", "removed_at", "train_id"])
     op.create_table(

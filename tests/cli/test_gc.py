@@ -8,6 +8,7 @@ import pty
 import re
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError, LineageSearchConditionParamError
-from lineage_store.store.database.engine import writing
-from lineage_store.store.schema.tables import train_job
+from lineage_store.store.database.engine import database_time, writing
+from lineage_store.store.schema.tables import base_dir as base_dir_table
 
 
 @pytest.fixture
@@ -217,7 +218,8 @@ def test_what_restore_and_removed_would_pass_over_is_refused(run: Run, finished:
         ["--missing"],
         ["--policies"],
     ):
-        for verb in (["--restore", "./poor"], ["--removed"]):
+        alone = (["--restore", "./poor"], ["--removed"], ["--removals"], ["--restore-removal", "1"])
+        for verb in alone:
             refused = run("gc", *verb, *beside)
             assert (refused.code, refused.out) == (2, "")
             assert f"leave out {beside[0]}." in refused.err
@@ -232,7 +234,7 @@ def test_all_that_is_given_must_hold(run: Run, finished: Path) -> None:
     shutil.rmtree(finished / "good")
     run("ingest", finished)
     assert run("gc", "--missing", "--where", "metric/accuracy<0.6", "--yes").out.startswith("0 jobs")
-    assert run("gc", "--missing", "--older-than", "1w", "--yes").out.startswith("0 jobs")
+    assert run("gc", "--missing", "--older-than", "3650d", "--yes").out.startswith("0 jobs")
     assert run("gc", "--missing", "--older-than", "0s", "--yes").out.startswith("1 jobs")
     assert jobs(run) == ["./poor"]
 
@@ -274,8 +276,6 @@ def test_old_scalars_are_thinned_when_asked_for_and_told_to_be(
         log.scalar(step, "long", float(step % 7))
     log.write_summary(base_dir / "old").chmod(0o400)
     run("ingest", base_dir)
-    with opened(on_each) as engine, writing(engine) as connection:
-        connection.execute(update(train_job).values(last_grown_at=None))
     monkeypatch.setenv("LINEAGE_STORE_KEEP_EVERY_STEP_DAYS", "90")
     monkeypatch.setenv("LINEAGE_STORE_KEEP_THINNED_BUCKETS", "10")
     (listed,) = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
@@ -327,3 +327,62 @@ def test_on_a_terminal_it_shows_how_far_it_is(finished: Path, on_each: str) -> N
     assert "Removing: 2 jobs (" in shown
     assert "2 jobs (" in shown.splitlines()[-1]
     assert "Verifying" in on_terminal("verify", url=on_each)
+
+
+def test_a_removal_is_listed_by_its_number_and_comes_back_by_it(run: Run, finished: Path) -> None:
+    run("annotate", "./poor", "--label", 2)
+    done = run("gc", "--older-than", "1d", "--yes")
+    (number,) = re.findall(r"--restore-removal (\d+)", done.out)
+    (removal,) = json.loads(run("gc", "--removals", "--json").out)
+    assert (removal["number"], removal["jobs"], removal["restorable"]) == (int(number), 2, 2)
+    assert (removal["by"], "older than 1 day" in removal["reason"]) == ("a person", True)
+    shutil.rmtree(finished / "good")
+    restored = run("gc", "--restore-removal", number)
+    assert (restored.code, restored.out.startswith("1 jobs are read again")) == (3, True)
+    assert "1 cannot come back" in restored.err
+    assert "./good" in restored.err
+    run("ingest", finished)
+    assert jobs(run) == ["./poor"]
+    assert json.loads(run("show", "./poor", "--json").out)["job"]["label"] == 2
+    gone = run("gc", "--restore", "./good")
+    assert (gone.code, "No log file of it is on disk" in gone.err) == (0, True)
+    unknown = run("gc", "--restore-removal", 99)
+    assert (unknown.code, "gc --removals" in unknown.err) == (1, True)
+
+
+def test_what_waits_for_a_person_is_told_and_goes_when_confirmed(
+    run: Run, base_dir: Path, on_each: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        log = Log(wall_time=1_700_000_000.0 + number).version().scalar(1, "loss", 0.5)
+        log.write_summary(base_dir / f"job_{number:02}").chmod(0o400)
+    for path in base_dir.glob("*/*"):
+        path.chmod(0o400)
+    run("ingest", base_dir)
+    monkeypatch.setenv("LINEAGE_STORE_KEEP_DAYS", "90")
+    listed = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
+    assert [job["waits"] for job in listed] == [False] * 10 + [True] * 4
+    done = run("gc", "--policies", "--yes")
+    assert (done.out[:7], "4 more wait" in done.err) == ("10 jobs", True)
+    well = run("status", "--check", "--within", "1d")
+    assert (well.code, "4 jobs wait to be removed" in well.out) == (3, True)
+    assert "4 jobs wait" in run("status").err
+    assert len(json.loads(run("status", "--json").out)["policies_wait"]) == 1
+    assert run("gc", "--policies", "--yes").out.startswith("0 jobs")
+    assert run("gc", "--policies", "--confirm", "--yes").out.startswith("4 jobs")
+    assert run("status", "--check", "--within", "1d").out == "All is well.\n"
+    refused = run("gc", "--missing", "--confirm", "--yes")
+    assert (refused.code, "--confirm goes with" in refused.err) == (2, True)
+
+
+def test_while_the_clock_is_wrong_nothing_goes_by_age_until_a_person_says_it_is_right(
+    run: Run, finished: Path, on_each: str
+) -> None:
+    with opened(on_each) as engine, writing(engine) as connection:
+        long_ago = database_time(connection) - timedelta(days=800)
+        connection.execute(update(base_dir_table).values(clock_at=long_ago))
+    refused = run("gc", "--older-than", "90d", "--yes")
+    assert (refused.code, "800.0 days ahead of" in refused.err, "--confirm" in refused.err) == (1, True, True)
+    assert jobs(run) == ["./good", "./poor"]
+    assert run("gc", "--where", "metric/accuracy<0.6", "--yes").out.startswith("1 jobs")
+    assert run("gc", "--older-than", "90d", "--confirm", "--yes").out.startswith("1 jobs")

@@ -15,9 +15,10 @@ from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema import tables
 
 HISTORY = {tables.ingest_cycle.name, tables.ingest_total.name, tables.ingest_lease.name}
-HISTORY |= {tables.notifier.name, tables.notified.name}
-CLOCKS = {"stat_stamp", "revision"}
-"""Left out like all columns of type UtcTime: a stamp has an inode and a change time, a revision counts transactions."""
+HISTORY |= {tables.notifier.name, tables.notified.name, tables.removal.name}
+CLOCKS = {"stat_stamp", "revision", "removal_id"}
+"""Left out like all columns of type UtcTime: a stamp has an inode and a change time, a revision counts transactions, a
+removal has the next number."""
 
 Row = tuple[tuple[str, Any], ...]
 

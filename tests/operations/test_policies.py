@@ -19,11 +19,11 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LeaseLostError
+from lineage_store.ingest import leaving as leaving_jobs
 from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.daemon import keeping as keeping_beside_ingest
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.ingest.leaving import take_out_of_sight
+from lineage_store.ingest.leaving import cause_of, take_out_of_sight
 from lineage_store.operations import policies
 from lineage_store.operations.policies import named_by
 from lineage_store.operations.remove import removing
@@ -40,12 +40,15 @@ NAMES = ("a", "b", "c", "d")
 
 
 def train(base_dir: Path, name: str, begun: int, *, samples: int = 2, finished: bool = True) -> None:
-    log = Log().version()
+    log = Log(wall_time=float(begun)).version()
     for step in range(samples):
         log.scalar(step, "loss", 0.5)
     paths = (
         log.write_summary(base_dir / name, timestamp=begun),
-        Log().train(network="LeNet5").evaluation({"accuracy": 0.5}).write_lineage(base_dir / name, begun),
+        Log(wall_time=float(begun))
+        .train(network="LeNet5")
+        .evaluation({"accuracy": 0.5})
+        .write_lineage(base_dir / name, begun),
     )
     for path in paths if finished else ():
         path.chmod(0o400)
@@ -93,7 +96,7 @@ def age(engine: Engine, days: float, *train_ids: str) -> None:
         at = database_time(connection) - timedelta(days=days)
         for train_id in train_ids:
             this = update(train_job).where(train_job.c.train_id == f"./{train_id}")
-            connection.execute(this.values(last_grown_at=at))
+            connection.execute(this.values(alive_at=at))
 
 
 def test_the_newest_jobs_of_each_base_dir_stay(engine: Engine, four: Path, tmp_path: Path) -> None:
@@ -110,7 +113,7 @@ def test_the_newest_jobs_of_each_base_dir_stay(engine: Engine, four: Path, tmp_p
 
 def test_what_is_older_than_so_many_days_goes(engine: Engine, four: Path) -> None:
     age(engine, 91, "a", "c")
-    age(engine, 89, "b")
+    age(engine, 89, "b", "d")
     assert carry_out(engine, days=90) == ["a", "c"]
 
 
@@ -192,9 +195,9 @@ def test_a_job_of_which_anything_changes_after_it_was_named_stays(engine: Engine
     with LineageStore(url_of(engine)) as store:
         store.annotate(four, "./b", tag=1)
     with removing(engine, base_dir_id, settings) as (lead, leaving):
-        gone = take_out_of_sight(engine, lead, leaving, named)
+        gone, number = take_out_of_sight(engine, lead, leaving, named, cause_of(named))
         assert [job.train_id for job in gone] == ["./a", "./c"]
-        assert take_out_of_sight(engine, lead, leaving, named) == []
+        assert take_out_of_sight(engine, lead, leaving, named, cause_of(named), number) == ([], number)
     assert jobs(engine) == ["./b", "./d"]
 
 
@@ -210,7 +213,7 @@ def test_jobs_are_asked_for_page_by_page(
 def test_a_follower_asks_again_at_once_where_there_are_more(
     engine: Engine, four: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping_beside_ingest, "NAMED_AT_A_TIME", 2)
+    monkeypatch.setattr(leaving_jobs, "NAMED_AT_A_TIME", 2)
     settings = Settings(keep_jobs=1, keep_every_s=1e6, lease_s=5, poll_interval_s=0.05)
     follower = Follower(engine, four, settings)
 
@@ -357,7 +360,7 @@ def test_what_a_killed_removal_has_left_goes_when_nothing_else_does(
     base_dir_id, settings = register(engine, place), Settings(keep_jobs=3)
     named = list(named_by(engine, base_dir_id, settings))
     with suppress(KeyboardInterrupt), removing(engine, base_dir_id, settings) as (lead, leaving):
-        take_out_of_sight(engine, lead, leaving, named)
+        take_out_of_sight(engine, lead, leaving, named, cause_of(named))
         raise KeyboardInterrupt
     assert any(left_behind(engine))
     with keeping(database_url, place, jobs=3):

@@ -28,6 +28,7 @@ from lineage_store.store.writes import removal
 
 SMALL = Settings(batch_rows=3)
 DAY_S = 86_400.0
+BY_HAND = removal.Cause("test", "me")
 OLD = 1_700_000_000
 VIEWS = [
     "v_job",
@@ -128,20 +129,16 @@ def test_age_is_counted_from_the_last_sign_of_life(engine: Engine, base_dir: Pat
         grown = {"./old": now.replace(year=now.year - 1), "./young": now}
         for train_id, at in grown.items():
             job = update(train_job).where(train_job.c.train_id == train_id)
-            connection.execute(job.values(last_grown_at=at))
+            connection.execute(job.values(alive_at=at))
     rules = Rules("age", older_than_s=90 * DAY_S)
     named = remove.named_by(engine, register(engine, base_dir), rules)
     assert [job.train_id for job in named] == ["./old"]
 
 
-@pytest.mark.parametrize("column_name", ["last_wall_time", "last_file_time"])
-def test_a_time_in_the_future_keeps_a_job(engine: Engine, two: Path, column_name: str) -> None:
-    with writing(engine) as connection:
-        past = database_time(connection).replace(year=2020)
-        connection.execute(update(train_job).values(last_grown_at=past))
-        young = update(train_job).where(train_job.c.train_id == "./stay")
-        connection.execute(young.values({column_name: 9_000_000_000}))
-    assert take_out(engine, two, Rules("age", older_than_s=DAY_S)) == ["./go"]
+def test_neither_a_name_nor_a_modification_time_makes_a_job_younger(engine: Engine, base_dir: Path) -> None:
+    write(base_dir, "go", timestamp=9_999_999_999)
+    ingest(engine, base_dir)
+    assert take_out(engine, base_dir, Rules("age", older_than_s=DAY_S)) == ["./go"]
 
 
 def test_live_jobs_never_go(engine: Engine, base_dir: Path) -> None:
@@ -172,7 +169,7 @@ def test_an_interrupted_removal_is_out_of_sight_and_goes_with_the_next(engine: E
     with writing(engine) as connection:
         leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin(connection, base_dir_id, leaving, [job_id], "test", database_time(connection))
+        removal.begin(connection, base_dir_id, leaving, [job_id], BY_HAND, database_time(connection))
         assert rows_going.remove_part(connection, leaving, 1)
     assert seen_in_views(engine) == {"./stay"}
     with reading(engine) as connection:
@@ -213,7 +210,7 @@ def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: P
         now, base_dir_id = database_time(connection), register(engine, two)
         leaving = removal.ensure_leaving(connection, base_dir_id, now)
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin(connection, base_dir_id, leaving, [job_id], "test", now)
+        removal.begin(connection, base_dir_id, leaving, [job_id], BY_HAND, now)
     forget.forget(engine, two, SMALL)
     assert not any(natural_contents(engine).values())
 

@@ -73,7 +73,7 @@ def train(
 def age(engine: Engine, days: float = 91) -> None:
     with writing(engine) as connection:
         at = database_time(connection) - timedelta(days=days)
-        connection.execute(update(train_job).values(last_grown_at=at))
+        connection.execute(update(train_job).values(alive_at=at))
 
 
 def set_ended(engine: Engine) -> None:

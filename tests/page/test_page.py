@@ -9,13 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.store.database.engine import writing
-from lineage_store.store.schema.tables import train_job
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright")
 expect, Page = sync_api.expect, sync_api.Page
@@ -752,8 +749,6 @@ def test_a_curve_of_which_samples_were_thinned_out_says_so(
     thinning = Settings(keep_every_step_days=90, keep_thinned_buckets=10)
     with LineageStore(database_url, settings=thinning) as store:
         store.ingest(base_dir)
-        with writing(store.engine) as connection:
-            connection.execute(update(train_job).values(last_grown_at=None))
         gone = store.thin_series().samples
     page.goto(f"/job/{key_of(served)}/old/curves")
     expect(page.get_by_text(f"thinned: {gone} more samples were written")).to_be_visible()

@@ -8,6 +8,10 @@ CREATE TABLE base_dir (
   leaving BOOLEAN DEFAULT 0 NOT NULL,
   shards INTEGER DEFAULT 1 NOT NULL,
   moved_from TEXT,
+  clock_at TEXT,
+  clock_off_s DOUBLE,
+  jobs_waiting INTEGER DEFAULT 0 NOT NULL,
+  waits_since TEXT,
   CONSTRAINT pk_base_dir PRIMARY KEY (id),
   CONSTRAINT uq_base_dir_path_key UNIQUE (path_key)
 );
@@ -17,6 +21,7 @@ CREATE TABLE train_job (
   base_dir_id INTEGER NOT NULL,
   train_id TEXT NOT NULL,
   train_key BIGINT DEFAULT 0 NOT NULL,
+  owner_uid BIGINT,
   state TEXT NOT NULL,
   outcome TEXT,
   source_present BOOLEAN NOT NULL,
@@ -26,6 +31,8 @@ CREATE TABLE train_job (
   last_file_time BIGINT,
   last_wall_time DOUBLE,
   last_grown_at TEXT,
+  begun_at TEXT,
+  alive_at TEXT,
   log_bytes BIGINT NOT NULL,
   created_at TEXT NOT NULL,
   revision BIGINT DEFAULT 0 NOT NULL,
@@ -63,6 +70,7 @@ CREATE TABLE log_file (
   quarantined_bytes BIGINT NOT NULL,
   event_count BIGINT NOT NULL,
   modified_s BIGINT NOT NULL,
+  first_wall_time DOUBLE,
   last_wall_time DOUBLE,
   closed BOOLEAN NOT NULL,
   stat_stamp TEXT,
@@ -76,6 +84,7 @@ CREATE TABLE log_file (
   last_problem TEXT,
   unlisted TEXT,
   grown_at TEXT,
+  growth_seen_at TEXT,
   created_at TEXT NOT NULL,
   thinned BOOLEAN DEFAULT 0 NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
@@ -98,11 +107,28 @@ CREATE TABLE annotation (
   CONSTRAINT fk_annotation_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
 );
 
+CREATE TABLE removal (
+  id INTEGER NOT NULL,
+  base_dir_id INTEGER NOT NULL,
+  removed_at TEXT NOT NULL,
+  by_policy BOOLEAN NOT NULL,
+  confirmed BOOLEAN NOT NULL,
+  reason TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  jobs INTEGER NOT NULL,
+  CONSTRAINT pk_removal PRIMARY KEY (id),
+  CONSTRAINT fk_removal_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
+);
+
+CREATE INDEX ix_removal_base_dir_id ON removal (base_dir_id);
+
 CREATE TABLE tombstone (
   base_dir_id INTEGER NOT NULL,
   train_id TEXT NOT NULL,
   removed_at TEXT NOT NULL,
   reason TEXT NOT NULL,
+  removal_id INTEGER,
+  first_seen_at TEXT,
   last_file_time BIGINT NOT NULL,
   lifted BOOLEAN DEFAULT 0 NOT NULL,
   revision BIGINT DEFAULT 0 NOT NULL,
@@ -113,6 +139,8 @@ CREATE TABLE tombstone (
 CREATE INDEX ix_tombstone_base_dir_newest ON tombstone (base_dir_id, removed_at, train_id);
 
 CREATE INDEX ix_tombstone_newest ON tombstone (removed_at, train_id);
+
+CREATE INDEX ix_tombstone_removal ON tombstone (removal_id);
 
 CREATE INDEX ix_tombstone_revision ON tombstone (base_dir_id, revision);
 

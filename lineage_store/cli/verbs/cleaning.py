@@ -1,11 +1,11 @@
-"""`gc`: removes jobs from the store by rule, lists the removed jobs, and lets ingest read one again."""
+"""`gc`: removes jobs from the store by rule, lists what was removed, and lets ingest read it again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,14 +28,17 @@ from lineage_store.times import instant
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.api.reports import CleanUp, ThinTotal, Total
+    from lineage_store.api.reports import CleanUp, ExpiredJob, ThinTotal, Total
 
 COLUMNS = ("base_dir", "train_id", "state", "last_event_at", "log_bytes")
 EXPIRED_COLUMNS = (
     *("base_dir", "train_id", "policy", "state", "begun_at", "last_event_at", "on_disk"),
-    *("log_bytes", "samples", "store_bytes", "tag"),
+    *("log_bytes", "samples", "store_bytes", "waits", "tag"),
 )
-REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
+REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason", "removal")
+REMOVAL_COLUMNS = ("number", "base_dir", "removed_at", "reason", "by", "holder", "jobs", "restorable")
+_GONE_SHOWN = 5
+"""How many of the jobs that cannot come back are named."""
 
 
 @click.command("gc")
@@ -44,16 +47,28 @@ REMOVED_COLUMNS = ("base_dir", "train_id", "removed_at", "reason")
     "--older-than",
     callback=seconds,
     metavar="TIME",
-    help="Jobs without an event, growth or a new log file for so long, such as 90d.",
+    help="Jobs without an event or growth for so long, such as 90d.",
 )
 @click.option("--where", "wheres", multiple=True, metavar="TEXT", help="Jobs that match, as in filter.")
 @click.option("--condition", metavar="JSON|@FILE", help="Jobs that match a search_condition.")
 @click.option("--missing", is_flag=True, help="Jobs of which no log file is left on disk.")
 @click.option("--policies", is_flag=True, help="What the settings keep_… name, as a daemon removes it.")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="With --policies: also jobs beyond what policies may remove in a day. The clock is right, whatever it says.",
+)
 @click.option("--dry-run", is_flag=True, help="List the jobs that would go, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
 @click.option("--restore", metavar="JOB", help="Let ingest read a removed job again.")
+@click.option("--removals", is_flag=True, help="List what was removed at one time, each with its number.")
+@click.option(
+    "--restore-removal",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Let ingest read all jobs of a removal again.",
+)
 @page_options
 @columns_option
 @style_options
@@ -66,10 +81,13 @@ def gc_verb(
     condition: str | None,
     missing: bool,
     policies: bool,
+    confirm: bool,
     dry_run: bool,
     yes: bool,
     removed: bool,
     restore: str | None,
+    removals: bool,
+    restore_removal: int | None,
     limit: int | None,
     page: int | None,
     style: Style,
@@ -77,14 +95,19 @@ def gc_verb(
     """Remove jobs from the store by rule; log files stay.
 
     Jobs of BASE_DIR, or of all base dirs, for which all that is given holds; live jobs never go. Labels and remarks are
-    kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore.
+    kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore; each gc
+    prints the number by which --restore-removal brings back all that it removed.
 
     One line on stderr says how the rules were understood. A --where that can be read in two ways is refused: put the
     value in quotes. So is a metric or user-defined value that no job has.
 
     --policies does at once what a daemon does once an hour: jobs go that the settings keep_days, keep_jobs and
     keep_store_bytes name, but none with a label or remark, unless keep_labelled is false; of long scalars of jobs that
-    keep_every_step_days names, few samples and keep_thinned_buckets buckets stay.
+    keep_every_step_days names, few samples and keep_thinned_buckets buckets stay. In 24 hours policies remove no more
+    than 10 jobs of a base dir, or a tenth of its jobs if that is more; the others wait for --confirm.
+
+    Nothing goes by age while the clock is more than eight days from what the store last wrote down; --confirm says that
+    it is right.
 
     \b
     lineage-store gc --older-than 90d --dry-run
@@ -92,33 +115,52 @@ def gc_verb(
     lineage-store gc --where "user_defined/note='this is null'" --dry-run
     lineage-store gc --missing
     lineage-store gc --policies --dry-run
+    lineage-store gc --policies --confirm
     lineage-store gc --restore ./run_7
+    lineage-store gc --removals
+    lineage-store gc --restore-removal 12
     """
     from lineage_store.api.reports import CleanUp
 
-    if removed or restore is not None:
+    asked = {
+        "--removed": removed,
+        "--restore": restore is not None,
+        "--removals": removals,
+        "--restore-removal": restore_removal is not None,
+    }
+    if any(asked.values()):
         rules_given = {
             "--older-than": older_than is not None,
             "--where": wheres,
             "--condition": condition is not None,
             "--missing": missing,
             "--policies": policies,
+            "--confirm": confirm,
             "--dry-run": dry_run,
         }
-        _require_alone(removed, restore, [name for name, given in rules_given.items() if given])
-    if page and not removed:
-        raise click.UsageError("--page is for the list of --removed.")
-    if limit and not (removed or dry_run):
-        raise click.UsageError("--limit is for the lists of --removed and --dry-run.")
+        _require_alone(*([name for name, given in of.items() if given] for of in (asked, rules_given)))
+    lists = removed or removals
+    _require_of_use("--page", page and not lists, "is for the lists of --removed and --removals")
+    _require_of_use(
+        "--limit", limit and not (lists or dry_run), "is for the lists of --removed, --removals, --dry-run"
+    )
+    aged = policies or older_than is not None
+    _require_of_use(
+        "--confirm", confirm and not aged, "goes with --policies or --older-than: no other rule waits"
+    )
     wanted = combined(read_condition(condition), wheres, [], read_removal)
     rules = CleanUp(older_than_s=older_than, condition=wanted or None, missing=missing)
     with session.open_store(writes=True) as store:
         if restore is not None:
-            _restore(store, restore, base_dir)
-            return 0
-        if removed:
-            found = store.removed_jobs(base_dir, **page_arguments(limit, page))
-            write_mappings(REMOVED_COLUMNS, map(asdict, found), style)
+            return _restore(session, store, restore, base_dir)
+        if restore_removal is not None:
+            return _restore_removal(session, store, restore_removal)
+        if lists:
+            listed, columns = (
+                (store.removals, REMOVAL_COLUMNS) if removals else (store.removed_jobs, REMOVED_COLUMNS)
+            )
+            rows: Iterable[Any] = listed(base_dir, **page_arguments(limit, page))
+            write_mappings(columns, map(asdict, rows), style)
             return 0
         if policies == (older_than is not None or bool(wanted) or missing):
             raise click.UsageError(
@@ -130,27 +172,40 @@ def gc_verb(
             session.note(f"Would remove {store.removal_plan(rules, base_dir)}.")
             write_mappings(COLUMNS, first(_removable(store, rules, base_dir), limit), style)
         else:
-            return _remove(session, store, None if policies else rules, base_dir, yes=yes)
+            return _remove(session, store, None if policies else rules, base_dir, yes=yes, confirm=confirm)
         return 0
 
 
-def _require_alone(removed: bool, restore: str | None, others: Sequence[str]) -> None:
-    """Raise click.UsageError if --removed or --restore comes with options that it would ignore."""
-    if removed and restore is not None:
-        raise click.UsageError("--removed and --restore exclude each other: give one of them.")
-    if not others:
-        return
-    if removed:
-        raise click.UsageError(
-            f"--removed lists what went before, of BASE_DIR or of all: leave out {', '.join(others)}."
-        )
-    raise click.UsageError(
-        f"--restore takes one job by its name, at once, with BASE_DIR or without: leave out {', '.join(others)}."
-    )
+_ALONE = {
+    "--removed": "lists what went before, of BASE_DIR or of all",
+    "--restore": "takes one job by its name, at once, with BASE_DIR or without",
+    "--removals": "lists what went before, of BASE_DIR or of all",
+    "--restore-removal": "takes all jobs of one removal by its number, at once",
+}
+
+
+def _require_of_use(option: str, is_useless: object, use: str) -> None:
+    """Raise click.UsageError if an option is given without those that it goes with."""
+    if is_useless:
+        raise click.UsageError(f"{option} {use}.")
+
+
+def _require_alone(asked: Sequence[str], others: Sequence[str]) -> None:
+    """Raise click.UsageError if what looks back comes with another such option, or with some that it would ignore."""
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} exclude each other: give one of them.")
+    if others:
+        raise click.UsageError(f"{asked[0]} {_ALONE[asked[0]]}: leave out {', '.join(others)}.")
 
 
 def _remove(
-    session: Session, store: LineageStore, rules: CleanUp | None, base_dir: str | None, *, yes: bool
+    session: Session,
+    store: LineageStore,
+    rules: CleanUp | None,
+    base_dir: str | None,
+    *,
+    yes: bool,
+    confirm: bool,
 ) -> int:
     """Remove the jobs that the rules name; None: those that the policies of the settings name. Return the exit code."""
     thins = rules is None and store.settings.keep_every_step_days > 0
@@ -160,7 +215,7 @@ def _remove(
     if not yes:
         from lineage_store.api.reports import total
 
-        going = _shown(plan.going if plan else total(store.expired_jobs(base_dir)))
+        going = _shown(plan.going if plan else total(_going(store, base_dir, confirm)))
         series = f", and thin {sum(1 for _ in store.long_series(base_dir)):,} series" if thins else ""
         rule = f" {plan.rules}" if plan else ""
         if not agreed(
@@ -170,8 +225,14 @@ def _remove(
             return 1
     remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
     with session.working("Removing") as tell:
-        done = remove(base_dir, progress=lambda total: tell(_shown(total)))
-    click.echo(f"{_shown(done)} removed.")
+        done = remove(base_dir, confirm=confirm, progress=lambda total: tell(_shown(total)))
+    back = " and ".join(f"`lineage-store gc --restore-removal {number}`" for number in done.removals)
+    click.echo(f"{_shown(done)} removed{back and ': back with '}{back}.")
+    if rules is None and (waiting := sum(each.waits for each in store.expired_jobs(base_dir))):
+        session.note(
+            f"{waiting:,} more wait: policies remove no more in a day by themselves. `lineage-store gc --policies "
+            "--dry-run` lists them; with --confirm they go."
+        )
     if thins:
         with session.working("Thinning") as tell:
             thinned = store.thin_series(base_dir, progress=lambda total: tell(_thinned(total)))
@@ -204,7 +265,26 @@ def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Mapping[str,
             yield asdict(each)
 
 
-def _restore(store: LineageStore, job: str, base_dir: str | None) -> None:
+def _going(store: LineageStore, base_dir: str | None, confirm: bool) -> Iterator[ExpiredJob]:
+    return (job for job in store.expired_jobs(base_dir) if confirm or not job.waits)
+
+
+def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
     place, train_id = find_job(store, job, base_dir, removed=True)
-    store.restore_job(place, train_id)
+    is_there = store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
+    if not is_there:
+        session.note("No log file of it is on disk: it comes back only if one is put there.")
+    return 0
+
+
+def _restore_removal(session: Session, store: LineageStore, number: int) -> int:
+    done = store.restore_removal(number)
+    click.echo(escaped(f"{done.jobs:,} jobs are read again by the next ingest of {done.base_dir}."))
+    if not done.gone:
+        return 0
+    some = ", ".join(done.gone[:_GONE_SHOWN]) + (", …" if len(done.gone) > _GONE_SHOWN else "")
+    session.note(
+        escaped(f"{len(done.gone):,} cannot come back, for no log file of theirs is on disk, such as {some}")
+    )
+    return 3

@@ -176,13 +176,16 @@ class _Told:
             "known_twice": list(map(asdict, found.known_twice)),
             "write_ahead_log": None if self.log is None else asdict(self.log),
             "removed_by_policy": found.removed_by_policy,
+            "policies_wait": list(map(asdict, found.policies_wait)),
             "standby": None if self.standby is None else asdict(self.standby),
         }
 
     def print(self, session: Session) -> None:
         found, beside = self.status, (self.log, self.standby)
         click.echo(f"Store: {self.url}" + ("" if self.standby is None else f"\nStandby: {self.standby}"))
-        for finding in filter(None, (*(each and each.finding for each in beside), *found.known_twice)):
+        for finding in filter(
+            None, (*(each and each.finding for each in beside), *found.known_twice, *found.policies_wait)
+        ):
             session.note(str(finding))
         if not found.base_dirs:
             session.note("It holds no base dir yet: run `lineage-store ingest BASE_DIR`.")

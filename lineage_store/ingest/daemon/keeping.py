@@ -4,12 +4,14 @@ In: the follower's lease, at each tick. Out: jobs removed from the store, series
 tick waits for at most one short transaction, and for none when no job is to be removed; all else is done by a thread
 with a connection of its own, which rests four times as long as each step took, but at most a quarter of a lease term; a
 failure is logged, and tried again; an interrupted removal is resumed; one process at a time removes jobs of a base dir,
-the one with the lease of the base dir that is leaving. Does not know which jobs policies name.
+the one with the lease of the base dir that is leaving. What waits for a person is logged at every look, and stored.
+Does not know which jobs policies name, nor how many may go.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -21,14 +23,15 @@ from sqlalchemy.exc import DBAPIError
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError, LeaseLostError
 from lineage_store.ingest.lease import release_lease
-from lineage_store.ingest.leaving import JOBS_AT_A_TIME, NAMED_AT_A_TIME, remove_rows, take_out_of_sight
+from lineage_store.ingest.leaving import JOBS_AT_A_TIME, Look, cause_of, look, remove_rows, take_out_of_sight
 from lineage_store.ingest.thinning import named_series, thin
 from lineage_store.store import leases
-from lineage_store.store.catalog.policies import Expired, expired, has_policies
+from lineage_store.store.catalog.policies import Expired, has_policies
 from lineage_store.store.database.engine import apart, database_time, reading, writing
 from lineage_store.store.holders import holder_name
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import removal
+from lineage_store.store.writes.removal import Cause
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,9 @@ class Keeping:
         self._thread: threading.Thread | None = None
         self._named: deque[Expired] = deque()
         self._leaving: Lease | None = None
+        self._cause = Cause("", holder_name(), by_policy=True)
+        self._number: int | None = None
+        """The number of the removal under way, once a job has gone."""
         self._due, self._removed, self._ended = 0.0, Counter[str](), threading.Event()
         self._is_to_thin = False
 
@@ -59,7 +65,9 @@ class Keeping:
 
         Raises LeaseLostError.
         """
-        if not has_policies(self._settings) or (self._thread is not None and self._thread.is_alive()):
+        if self._due == math.inf or (self._thread is not None and self._thread.is_alive()):
+            return False
+        if not has_policies(self._settings) and 0 not in lease.shards.numbers:
             return False
         if self._named:
             return self._take_out_of_sight(lease)
@@ -88,7 +96,9 @@ class Keeping:
         some = [self._named.popleft() for _ in range(min(JOBS_AT_A_TIME, len(self._named)))]
         assert self._leaving is not None
         try:
-            gone = take_out_of_sight(self._engine, lead, self._leaving, some)
+            gone, self._number = take_out_of_sight(
+                self._engine, lead, self._leaving, some, self._cause, self._number
+            )
         except LeaseLostError:
             self._named.clear()
             self._leaving = None
@@ -120,16 +130,18 @@ class Keeping:
 
     def _name(self, engine: Engine, lead: Lease) -> None:
         """Look up which jobs are to be removed. If there are any, or rows of an earlier removal are left, acquire the
-        lease of the base dir that holds what is leaving."""
-        self._due = time.monotonic() + self._settings.keep_every_s
-        self._is_to_thin = bool(self._settings.keep_every_step_days)
+        lease of the base dir that holds what is leaving.
+
+        Without any policy this is done once, so that what waited for a person waits no more.
+        """
+        found = look(engine, lead.base_dir_id, self._settings, lead.shards)
+        self._tell(found)
+        every_s = self._settings.keep_every_s if has_policies(self._settings) else math.inf
+        self._due = time.monotonic() + every_s
+        self._is_to_thin = bool(self._settings.keep_every_step_days) and found.clock_off_s is None
         with reading(engine) as connection:
-            now, shards = database_time(connection), lead.shards
-            named = expired(
-                connection, lead.base_dir_id, self._settings, now, limit=NAMED_AT_A_TIME, shards=shards
-            )
             left = removal.is_leaving(connection, lead.base_dir_id)
-        if not (named or left) or self._is_over():
+        if not (found.named or left) or every_s == math.inf or self._is_over():
             return
         with writing(engine) as connection:
             leaving_id = removal.ensure_leaving(connection, lead.base_dir_id, database_time(connection))
@@ -137,13 +149,25 @@ class Keeping:
             self._leaving = leases.acquire(
                 connection, leaving_id, holder_name(), self._settings.lease_s, "daemon"
             )
-        if len(named) == NAMED_AT_A_TIME:
+        if found.more:
             self._due = 0.0
-        self._named.extend(named)
+        self._cause, self._number = cause_of(found.named), None
+        self._named.extend(found.named)
+
+    def _tell(self, found: Look) -> None:
+        fields: dict[str, object] = {"base_dir": self._base_dir}
+        if found.clock_off_s is not None:
+            fields |= {"clock_off_s": round(found.clock_off_s)}
+            log.warning("policies wait: the clock disagrees with what the store wrote down", extra=fields)
+        elif found.waiting:
+            log.warning(
+                "jobs wait to be removed until a person confirms it", extra=fields | {"jobs": found.waiting}
+            )
 
     def _remove_rows(self, engine: Engine, leaving: Lease) -> None:
         if self._removed:
             fields = {"base_dir": self._base_dir, "jobs": self._removed.total(), "by": dict(self._removed)}
+            fields["removal"] = self._number
             log.info("removed by policy", extra=fields)
             self._removed.clear()
         try:

@@ -29,6 +29,7 @@ from lineage_store.store.records import (
     Valued,
     relative_path,
 )
+from lineage_store.times import PLAUSIBLE_SINCE
 
 
 @dataclass(slots=True)
@@ -128,14 +129,20 @@ class Collected:
         )
 
     def rows(
-        self, outcome: NeedData | Suspect, sample_count: int, latest: float | None, *, fold: bool
+        self,
+        outcome: NeedData | Suspect,
+        sample_count: int,
+        earliest: float | None,
+        latest: float | None,
+        *,
+        fold: bool,
     ) -> FileRows:
         """Return the rows of the chunk.
 
         Args:
             outcome: why decoding ended.
             sample_count: how many samples of the file `samples` has.
-            latest: their greatest wall time.
+            earliest: their least plausible wall time; `latest`: the greatest of all.
             fold: whether to fold the lineage of a file that was read from its beginning; in most jobs it is the only
                 lineage file.
         """
@@ -143,13 +150,15 @@ class Collected:
         if isinstance(outcome, Suspect):
             position, reason = outcome.position, outcome.reason
             suspect = finding("suspect_bytes", self.path, position=position, reason=reason)
-        times = [event.wall_time for event in self.lineage_events] + [latest]
-        times += map(_wall_time, self.version_times)
+        read = [event.wall_time for event in self.lineage_events] + [*map(_wall_time, self.version_times)]
+        times = [time for time in (*read, latest) if time is not None]
+        begins = [time for time in (*read, earliest) if time is not None and time >= PLAUSIBLE_SINCE]
         return FileRows(
             end=self.chunk.position + self.index,
             event_count=self.event_count,
             quarantined_bytes=self.quarantined_bytes,
-            last_wall_time=max((time for time in times if time is not None), default=None),
+            first_wall_time=min(begins, default=None),
+            last_wall_time=max(times, default=None),
             sample_count=sample_count,
             lineage_events=tuple(self.lineage_events),
             folded=self._folded() if fold else None,

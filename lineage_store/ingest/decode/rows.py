@@ -57,11 +57,12 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
         _take_together(collected, settings)
     outcomes = [_take_rest(each, settings) for each in collected]
     gathered = samples.gathered()
-    found = zip(collected, outcomes, gathered.counts, gathered.latest, strict=True)
+    times = gathered.earliest, gathered.latest
+    found = zip(collected, outcomes, gathered.counts, *times, strict=True)
     lineage_files = Counter(each.file.job_id for each in chunks if each.file.kind == "lineage")
     rows = [
-        each.rows(outcome, count, latest, fold=lineage_files[each.chunk.file.job_id] == 1)
-        for each, outcome, count, latest in found
+        each.rows(outcome, count, earliest, latest, fold=lineage_files[each.chunk.file.job_id] == 1)
+        for each, outcome, count, earliest, latest in found
     ]
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)
 

@@ -26,6 +26,7 @@ from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
 from lineage_store.store.statistics import statistics
 from lineage_store.texts import key
+from lineage_store.times import PLAUSIBLE_SINCE
 
 _FLOATS = ("wall_time", "value", "min", "max", "sum")
 _TEXTS = ("dtype", "shape")
@@ -60,6 +61,8 @@ class Gathered:
 
     columns: tuple[SampleColumns, ...]
     counts: Sequence[int]
+    earliest: Sequence[float | None]
+    """Their least wall times that are plausible."""
     latest: Sequence[float | None]
 
 
@@ -105,8 +108,11 @@ class SampleGatherer:
         return Gathered(tuple(map(_last_writes, joined)), *_per_file(joined, self._files))
 
 
-def _per_file(joined: Iterable[_Joined], files: Sequence[KnownFile]) -> tuple[list[int], list[float | None]]:
-    count, latest = np.zeros(len(files), np.int64), np.full(len(files), np.nan)
+def _per_file(
+    joined: Iterable[_Joined], files: Sequence[KnownFile]
+) -> tuple[list[int], list[float | None], list[float | None]]:
+    count, earliest = np.zeros(len(files), np.int64), np.full(len(files), np.nan)
+    latest = earliest.copy()
     place = {file.key: number for number, file in enumerate(files)}
     for each in joined:
         of = np.array([place[name.file.key] for name in each.series])
@@ -114,7 +120,13 @@ def _per_file(joined: Iterable[_Joined], files: Sequence[KnownFile]) -> tuple[li
         first = np.flatnonzero(np.diff(each.number, prepend=-1))
         times = np.asarray(each.columns["wall_time"], np.float64)
         np.fmax.at(latest, of, np.fmax.reduceat(times, first))
-    return count.tolist(), [None if time != time else time for time in latest.tolist()]
+        plausible = np.where(times >= PLAUSIBLE_SINCE, times, np.nan)
+        np.fmin.at(earliest, of, np.fmin.reduceat(plausible, first))
+    return count.tolist(), _or_none(earliest), _or_none(latest)
+
+
+def _or_none(times: NDArray[np.float64]) -> list[float | None]:
+    return [None if time != time else time for time in times.tolist()]
 
 
 @lru_cache(maxsize=4096)

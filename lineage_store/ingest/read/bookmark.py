@@ -42,7 +42,9 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
             fingerprint = digest(chunk.bytes_before(fingerprint_bytes, fingerprint_bytes))
         anchor = digest(chunk.bytes_before(found.end, anchor_bytes))
     suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
+    firsts = [time for time in (file.first_wall_time, found.first_wall_time) if time is not None]
     times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
+    grows_on = file.grown_at is not None and sight.size_bytes > file.size_bytes
     return file._replace(
         current=file.current or state != FileState.REPLACING,
         state=state,
@@ -58,6 +60,8 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
         suspect_since=suspect_since,
         suspect_size=suspect_size,
         grown_at=_grown_at(file, sight, now),
+        growth_seen_at=now if grows_on else file.growth_seen_at,
+        first_wall_time=min(firsts, default=None),
         last_wall_time=max(times, default=None),
         failed_reads=0,
     )

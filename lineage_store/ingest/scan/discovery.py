@@ -13,6 +13,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -58,6 +59,8 @@ class Found:
     """By their paths, the directories and entries that could not be looked at."""
     directories: dict[str, int] = field(default_factory=dict)
     """The change time, in ns, of every directory that was listed, taken before listing; 0 where the listing failed."""
+    owners: dict[str, int] = field(default_factory=dict)
+    """The user id that owns each directory that was listed."""
     below: dict[str, list[str]] = field(default_factory=dict)
     """For each directory that has any, the directories in it that the search goes into."""
     too_deep: list[str] = field(default_factory=list)
@@ -156,7 +159,8 @@ class _Walk:
         before, below = len(self.found.files), list[str]()
         try:
             with self.root.directory(from_stored(train_id)) as descriptor:
-                changed_ns = os.fstat(descriptor).st_ctime_ns
+                status = os.fstat(descriptor)
+                changed_ns, self.found.owners[train_id] = status.st_ctime_ns, self._owner(train_id, status)
                 with os.scandir(descriptor) as entries:
                     for entry in entries:
                         self._entry(train_id, entry, below if goes_on else None)
@@ -172,6 +176,19 @@ class _Walk:
         if below:
             self.found.below[train_id] = below
         return below
+
+    def _owner(self, train_id: str, status: os.stat_result) -> int:
+        """Return who put a directory there: its owner, or that of the link behind which it is, for nobody's jobs become
+        more because somebody else links to them."""
+        if not self.root.follow_symlinks:
+            return status.st_uid
+        steps = accumulate(from_stored(train_id).split("/"), "{}/{}".format)
+        for step in steps:
+            with suppress(OSError):
+                met = os.lstat(os.path.join(self.root.path, step))
+                if stat.S_ISLNK(met.st_mode):
+                    return met.st_uid
+        return status.st_uid
 
     def _entry(self, train_id: str, entry: os.DirEntry[str], below: list[str] | None) -> None:
         path = f"{from_stored(train_id).rstrip('/')}/{entry.name}"

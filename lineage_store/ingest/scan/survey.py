@@ -66,16 +66,19 @@ class Survey:
     changed: Sequence[tuple[KnownFile, int]] = ()
     """Files to be opened, with how many bytes each has behind its bookmark (< 0: it was cut)."""
     missing: Sequence[KnownFile] = ()
+    owners: Mapping[str, int] = field(default_factory=dict)
+    """The user ids that own directories of known jobs, by train id, where the store knows another or none."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.new or self.changed or self.missing)
+        return bool(self.new or self.changed or self.missing or self.owners)
 
     def plus(self, more: Survey) -> Survey:
         """Return this survey and that of a further part of the base dir as one."""
         new, changed = (*self.new, *more.new), (*self.changed, *more.changed)
         missing = (*self.missing, *more.missing)
-        return Survey(more.unreadable, self.counts.found(more.counts), new, changed, missing)
+        owners = {**self.owners, **more.owners}
+        return Survey(more.unreadable, self.counts.found(more.counts), new, changed, missing, owners)
 
 
 def find(
@@ -109,13 +112,17 @@ def survey(scope: Scope, only: Collection[str] | None = None) -> Iterator[Survey
         with reading(scope.engine) as connection:
             known = registry.known_files(connection, scope.base_dir_id, only)
         changes = list(_compare(scope, found, known, distrust))
-        yield _survey(found, _counts(found, scope.kinds), _without_removed(scope, changes))
+        yield _survey(found, _counts(found, scope.kinds), _without_removed(scope, changes, found))
         return
     for found, compared in _compared_parts(scope, distrust):
         counts = _counts(found, scope.kinds)
-        calls_for_more = (change for change in compared if change.change is not Change.UNCHANGED)
+        calls_for_more = (
+            change
+            for change in compared
+            if change.change is not Change.UNCHANGED or _has_other_owner(found, change)
+        )
         while some := list(islice(calls_for_more, FILES_AT_ONCE)):
-            yield _survey(found, counts, _without_removed(scope, some))
+            yield _survey(found, counts, _without_removed(scope, some, found))
             counts = Counts()
         yield _survey(found, counts, ())
 
@@ -137,12 +144,12 @@ def survey_changes(scope: Scope, cache: DirectoryCache, signs: Signs) -> Survey:
             known = registry.known_files(connection, scope.base_dir_id, jobs, shards)
         known = [file for file in known if file.train_id in listed or BY_PATH(file) in files]
         found.files = sorted([*found.files, *signs.files], key=BY_PATH)
-        changes = _without_removed(scope, list(_compare(scope, found, known, cache.distrust)))
+        changes = _without_removed(scope, list(_compare(scope, found, known, cache.distrust)), found)
         cache.take_in(listed, found, changes)
         return _survey(found, _counts(found, scope.kinds), changes)
     surveyed = Survey()
     for found, compared in _compared_parts(scope, cache.distrust):
-        changes = _without_removed(scope, list(compared))
+        changes = _without_removed(scope, list(compared), found)
         cache.take_in(found.directories, found, changes)
         surveyed = surveyed.plus(_survey(found, _counts(found, scope.kinds), changes))
     cache.is_new = False
@@ -186,9 +193,9 @@ def _compare(scope: Scope, found: Found, known: Iterable[KnownFile], distrust: b
     return diff(files, compared, distrust=distrust)
 
 
-def _without_removed(scope: Scope, changes: list[PathChange]) -> list[PathChange]:
+def _without_removed(scope: Scope, changes: list[PathChange], found: Found) -> list[PathChange]:
     """Return the changes, but with files that the tombstones of removed jobs cover as unchanged."""
-    new = [file for file, _ in _new_files(changes)]
+    new = [file for file, _ in _new_files(changes, found)]
     if not new:
         return changes
     with reading(scope.engine) as connection:
@@ -216,14 +223,25 @@ def _survey(found: Found, counts: Counts, changes: Sequence[PathChange]) -> Surv
     return Survey(
         found.unreadable,
         counts,
-        _new_files(changes),
+        _new_files(changes, found),
         [
             (change.known, change.found.sight.size_bytes - change.known.byte_offset)
             for change in changes
             if change.change is Change.LOOK and change.known and change.found
         ],
         [change.known for change in changes if change.change is Change.MISSING and change.known],
+        {
+            change.known.train_id: found.owners[change.known.train_id]
+            for change in changes
+            if change.known and _has_other_owner(found, change)
+        },
     )
+
+
+def _has_other_owner(found: Found, change: PathChange) -> bool:
+    """Whether the directory of a known file belongs to another user than the store knows."""
+    known = change.known
+    return known is not None and found.owners.get(known.train_id, known.owner_uid) != known.owner_uid
 
 
 def next_generation(file: KnownFile) -> NewFile:
@@ -231,12 +249,17 @@ def next_generation(file: KnownFile) -> NewFile:
     parsed = format_of(file.format).recognise(from_stored(file.name))
     host = to_stored(parsed.host) if parsed and parsed.host else None
     again = file.generation + 1
-    return NewFile(file.train_id, file.name, file.format, file.kind, file.file_time, file.device, host, again)
+    about = file.kind, file.file_time, file.device, host, again, file.owner_uid, file.created_at
+    return NewFile(file.train_id, file.name, file.format, *about)
 
 
-def _new_files(changes: Iterable[PathChange]) -> list[tuple[NewFile, int]]:
+def _new_files(changes: Iterable[PathChange], found: Found) -> list[tuple[NewFile, int]]:
+    owners = found.owners
     return [
-        (_new_file(change.found), change.found.sight.size_bytes)
+        (
+            _new_file(change.found)._replace(owner_uid=owners.get(change.found.train_id)),
+            change.found.sight.size_bytes,
+        )
         for change in changes
         if change.change is Change.NEW and change.found
     ]

@@ -23,6 +23,7 @@ from lineage_store.query.changes import ChangeKind, read_changes
 from lineage_store.query.status import problem_of
 from lineage_store.query.views import view_select
 from lineage_store.states import JobState
+from lineage_store.store.catalog import policies
 from lineage_store.store.database.dialects import among, among_rows
 from lineage_store.store.database.types import Key, UtcTime
 from lineage_store.store.notified import REMEMBERED, Place
@@ -93,6 +94,7 @@ def read_news(
         _of_jobs(connection, plan, names, since, now) if names else (),
         _lags(connection, now, plan.lag_s) if LAG in plan.kinds else (),
         _problems(connection, max(since, before.at - MARGIN)) if PROBLEM in plan.kinds else (),
+        _waiting(connection) if PROBLEM in plan.kinds else (),
     ]
     return chain.from_iterable(found), Place(encode(page.cursor), now, before.begun_at), page.more
 
@@ -174,6 +176,20 @@ def _of_problems(row: Mapping[Any, Any]) -> Event:
     what = found.what if alone else f"{row['new']:,} new ones, such as {row['path']}: {found.what}"
     place, share = (from_stored(row["base_dir"]), train_id), f"{found.kind} {'' if train_id else row['path']}"
     return Event(PROBLEM, *place, f"{found.title}: {what}", found.since, this, share, details)
+
+
+def _waiting(connection: Connection) -> Iterator[Event]:
+    """Yield what policies wait for, once for each time that they began to."""
+    for found in policies.waiting(connection):
+        details = {
+            "problem": found.kind,
+            "severity": str(found.severity),
+            "path": from_stored(found.subject),
+            "remedy": found.remedy,
+            "resolved_at": None,
+        }
+        what, this = f"{found.title}: {found.what}", f"{found.kind} since {found.since}"
+        yield Event(PROBLEM, from_stored(found.subject), None, what, found.since, this, found.kind, details)
 
 
 def _lags(connection: Connection, now: datetime, lag_s: float) -> Iterator[Event]:

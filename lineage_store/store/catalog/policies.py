@@ -3,12 +3,15 @@
 In: the settings `keep_…` (0 means no such policy), a base dir, the database's time. Out: jobs, the oldest first, each
 with the policy that names it and its size in the store. Promises: only reads; never names live jobs, jobs that were not
 read yet, or, if labelled jobs are kept, labelled ones; once the named jobs are removed, it names no others in their
-place. Does not know how jobs are removed.
+place. No name or time of a file makes a job younger; who owns many jobs loses his own before those of others (max-min
+fair shares: the others keep what they have, up to an equal share). Does not know how jobs are removed, nor how many may
+go at a time (store/writes/removal.py).
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -16,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    Subquery,
     and_,
     case,
     cast,
@@ -29,10 +33,14 @@ from sqlalchemy import (
 )
 
 from lineage_store.config import Settings
+from lineage_store.findings import Finding, finding
 from lineage_store.plugins import SCALAR
 from lineage_store.states import JobState
+from lineage_store.store import clock
 from lineage_store.store.catalog.removable import without_life_since
 from lineage_store.store.database.dialects import total
+from lineage_store.store.database.engine import database_time
+from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.tables import (
     ANNOTATED,
     SAID,
@@ -43,6 +51,7 @@ from lineage_store.store.schema.tables import (
     train_job,
 )
 from lineage_store.store.shards import ALL, Shards
+from lineage_store.texts import from_stored
 
 
 class _Bytes(NamedTuple):
@@ -60,6 +69,10 @@ _KEPT_A_BUCKET = 4
 """About how many samples of a bucket stay."""
 _LINEAGE_TWICE = 2
 """Lineage is stored twice: as it was written, and folded."""
+_EMPTY_FOR = timedelta(days=1)
+"""A job of which nothing could be read takes nobody's place: after so long without growth it counts as the oldest of
+all, until then not at all, for a training may be slow to begin."""
+_OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def has_policies(settings: Settings) -> bool:
@@ -77,8 +90,10 @@ class Expired(NamedTuple):
     id: int
     train_id: str
     state: str
-    begun: int
-    """When its newest log file was begun, unix s: the order from old to new jobs."""
+    begun_at: datetime
+    """When its newest log file was begun, as the store knows it (`train_job.begun_at`)."""
+    counts_from: datetime
+    """The order from old to new jobs: `begun_at`, but long ago for a job of which nothing could be read."""
     last_wall_time: float | None
     source_present: bool
     log_bytes: int
@@ -113,10 +128,39 @@ def expired(
         mine = select(train_job.c.id).where(*shards.conditions(base_dir_id))
         wanted = wanted.where(job.c.id.in_(mine))
     if after is not None:
-        place = tuple_(job.c.begun, job.c.id)
-        wanted = wanted.where(place > tuple_(literal(after.begun, BigInteger()), literal(after.id)))
-    rows = connection.execute(wanted.order_by(job.c.begun, job.c.id).limit(limit))
+        place = tuple_(job.c.counts_from, job.c.id)
+        wanted = wanted.where(place > tuple_(literal(after.counts_from, UtcTime()), literal(after.id)))
+    rows = connection.execute(wanted.order_by(job.c.counts_from, job.c.id).limit(limit))
     return [Expired._make(row) for row in rows]
+
+
+def waiting(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
+    """Yield what policies wait for in a base dir, or in all: jobs that a person may let go, a clock that is wrong.
+
+    Subjects are stored paths. What was stored of the clock is no finding any more once the clock is right.
+    """
+    told = ("id", "path", "clock_at", "clock_off_s", "jobs_waiting", "waits_since")
+    rests = select(*(base_dir.c[name] for name in told)).where(
+        base_dir.c.waits_since.is_not(None), ~base_dir.c.leaving
+    )
+    here = rests if base_dir_id is None else rests.where(base_dir.c.id == base_dir_id)
+    for row in connection.execute(here.order_by(base_dir.c.path)).all():
+        about = {"path": from_stored(row.path), "since": row.waits_since}
+        off_s = clock.off_s(connection, row.id, database_time(connection))
+        if row.clock_off_s is not None and off_s is not None:
+            words = {"off": clock.in_words(off_s), "agreed_at": row.clock_at}
+            yield finding("clock_disagrees", row.path, **about, **words)
+        if row.jobs_waiting:
+            yield finding("jobs_wait", row.path, jobs=row.jobs_waiting, **about)
+
+
+def count_expired(connection: Connection, base_dir_id: int, settings: Settings, now: datetime) -> int:
+    """Return how many jobs of a base dir, of all its shards, the policies name."""
+    if not _removes_jobs(settings):
+        return 0
+    job = _named(connection.dialect.name, base_dir_id, settings, now).subquery()
+    here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
+    return connection.execute(select(func.count()).where(here)).scalar_one()
 
 
 def _named(dialect_name: str, base_dir_id: int, settings: Settings, now: datetime) -> Select[Any]:
@@ -132,43 +176,51 @@ def _named(dialect_name: str, base_dir_id: int, settings: Settings, now: datetim
     if not settings.keep_store_bytes:
         return select(*columns, policy)
     first = select(*columns, policy).subquery()
-    # Jobs that stay in any case use up the room first, then the others from the newest on.
+    # Of each owner, jobs that stay in any case use up the room first, then the others from the newest on; and the room
+    # is given to all owners alike: first to the jobs up to which their owner's take least.
     left = case((first.c.policy.is_(None), first.c.store_bytes), else_=0)
-    order = (case((first.c.stays, 0), else_=1), first.c.begun.desc(), first.c.id.desc())
-    taken = func.sum(left).over(order_by=order, rows=(None, 0)).label("taken")
-    summed = select(first, taken).subquery()
+    order = (case((first.c.stays, 0), else_=1), first.c.counts_from.desc(), first.c.id.desc())
+    own = func.sum(left).over(partition_by=first.c.owner_uid, order_by=order, rows=(None, 0))
+    shared = select(first, left.label("left"), own.label("of_owner")).subquery()
+    turn = (shared.c.is_last, shared.c.of_owner, shared.c.counts_from.desc(), shared.c.id.desc())
+    taken = func.sum(shared.c.left).over(order_by=turn, rows=(None, 0)).label("taken")
+    summed = select(shared, taken).subquery()
     beyond = and_(~summed.c.stays, summed.c.taken > settings.keep_store_bytes)
     by_size = case(
         (summed.c.policy.is_not(None), summed.c.policy),
         (beyond, literal(f"keep_store_bytes = {settings.keep_store_bytes}")),
     )
-    others = [column for column in summed.c if column.name not in ("policy", "taken")]
+    others = [column for column in summed.c if column.name not in ("policy", "left", "of_owner", "taken")]
     return select(*others, by_size.label("policy"))
 
 
 def _ranked(dialect_name: str, base_dir_id: int, settings: Settings, now: datetime) -> Select[Any]:
-    """Select every job with its rank by age within its base dir and its size: of all base dirs if sizes are limited."""
+    """Select every job with its rank within its base dir and its size: of all base dirs if sizes are limited."""
     job, size = train_job.c, _sizes(dialect_name).subquery()
     lineage = _lineage(dialect_name).subquery()
-    begun = func.coalesce(job.last_file_time, 0).label("begun")
-    newest = (begun.desc(), job.id.desc())
     kept_since = now - timedelta(days=settings.keep_days)
-    old = and_(*without_life_since(kept_since)) if settings.keep_days else false()
+    old = without_life_since(kept_since) if settings.keep_days else false()
     row = _BYTES[dialect_name]
     takes = (
         row.job
         + func.coalesce(size.c.store_bytes, 0)
         + _LINEAGE_TWICE * func.coalesce(lineage.c.content_bytes, 0)
     )
+    is_empty = and_(size.c.samples.is_(None), lineage.c.content_bytes.is_(None))
+    oldest = literal(_OLDEST, UtcTime())
+    begun_at = func.coalesce(job.begun_at, job.created_at, type_=UtcTime())
+    counts_from = case((or_(job.last_file_time.is_(None), is_empty), oldest), else_=begun_at)
+    may_begin = and_(is_empty, ~without_life_since(now - _EMPTY_FOR))
     names = ("id", "base_dir_id", "train_id", "state", "last_wall_time", "source_present", "log_bytes")
     counted = select(
-        *(job[name] for name in (*names, "revision")),
-        begun,
+        *(job[name] for name in (*names, "revision", "owner_uid")),
+        begun_at.label("begun_at"),
+        counts_from.label("counts_from"),
+        case((counts_from == oldest, 1), else_=0).label("is_last"),
         func.coalesce(size.c.samples, 0).label("samples"),
         takes.label("store_bytes"),
-        stays(settings).label("stays"),
+        or_(stays(settings), may_begin).label("stays"),
         old.label("is_old"),
-        func.row_number().over(partition_by=job.base_dir_id, order_by=newest).label("nth"),
     ).select_from(
         train_job.join(base_dir, base_dir.c.id == job.base_dir_id)
         .outerjoin(annotation, ANNOTATED)
@@ -176,7 +228,20 @@ def _ranked(dialect_name: str, base_dir_id: int, settings: Settings, now: dateti
         .outerjoin(lineage, lineage.c.job_id == job.id)
     )
     counted = counted.where(~base_dir.c.leaving)
-    return counted if settings.keep_store_bytes else counted.where(job.base_dir_id == base_dir_id)
+    if not settings.keep_store_bytes:
+        counted = counted.where(job.base_dir_id == base_dir_id)
+    return _in_turn(counted.subquery())
+
+
+def _in_turn(job: Subquery) -> Select[Any]:
+    """Select jobs with their rank within their base dir: first the newest of each owner, then the second newest …,
+    and jobs that take nobody's place behind them all."""
+    newest = (job.c.counts_from.desc(), job.c.id.desc())
+    of_owner = func.row_number().over(partition_by=(job.c.base_dir_id, job.c.owner_uid), order_by=newest)
+    each = select(job, of_owner.label("of_owner")).subquery()
+    turn = (each.c.is_last, each.c.of_owner, each.c.counts_from.desc(), each.c.id.desc())
+    nth = func.row_number().over(partition_by=each.c.base_dir_id, order_by=turn)
+    return select(*(column for column in each.c if column.name != "of_owner"), nth.label("nth"))
 
 
 def stays(settings: Settings) -> ColumnElement[bool]:

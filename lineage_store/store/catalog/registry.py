@@ -16,6 +16,7 @@ from sqlalchemy import Column, Connection, bindparam, case, delete, func, litera
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
+from lineage_store.store import clock
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, total, upsert
 from lineage_store.store.database.statements import run
@@ -57,7 +58,7 @@ _BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked")
 
 def ensure_base_dir(connection: Connection, path: str, now: datetime, *, leaving: bool = False) -> int:
     """Return the id of a base dir by its stored path; insert the base dir if the store does not know it."""
-    row = {"path": path, "path_key": key(path), "created_at": now, "leaving": leaving}
+    row = {"path": path, "path_key": key(path), "created_at": now, "clock_at": now, "leaving": leaving}
     connection.execute(upsert(connection, base_dir, ["path_key"]), row)
     ((found,),) = run(connection, _BY_PATH, asked=key(path))
     return int(found)
@@ -103,10 +104,24 @@ def next_known(
 def register(
     connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:
-    """Insert rows for files (and jobs) that the store does not know; return the files as known."""
-    jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
+    """Insert rows for files (and jobs) that the store does not know; return the files as known.
+
+    A job that was removed counts as seen for the first time when it was, and so do its log files of that time.
+    """
+    owners = {file.train_id: file.owner_uid for file in files}
+    seen = clock.not_before_agreed(connection, base_dir_id, now)
+    stones = tombstones.covering(connection, base_dir_id, owners)
+    first_seen = {
+        train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in owners
+    }
+    jobs = _ensure_jobs(connection, base_dir_id, owners, first_seen)
     next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
-    rows = [_new_row(file, jobs[file.train_id], next(next_no[jobs[file.train_id]]), now) for file in files]
+    rows = []
+    for file in files:
+        stone, job = stones.get(file.train_id), jobs[file.train_id]
+        covered = stone is not None and file.file_time <= stone.last_file_time
+        at = first_seen[file.train_id] if covered else file.first_seen_at or seen
+        rows.append(_new_row(file, job, next(next_no[job]), at))
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
     tombstones.take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
@@ -222,7 +237,12 @@ def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
 
 
 _KNOWN = (
-    select(*(train_job.c.train_id if name == "train_id" else log_file.c[name] for name in KnownFile._fields))
+    select(
+        *(
+            (train_job if name in ("train_id", "owner_uid") else log_file).c[name]
+            for name in KnownFile._fields
+        )
+    )
     .join_from(log_file, train_job)
     .order_by(log_file.c.job_id, log_file.c.name, log_file.c.generation)
 )
@@ -233,16 +253,33 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
     return [newest[path] for path in sorted(newest)]
 
 
+def note_owners(connection: Connection, base_dir_id: int, owners: Mapping[str, int]) -> None:
+    """Store who owns the directories of jobs, by their train ids."""
+    for train_id, owner_uid in sorted(owners.items()):
+        this = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
+        connection.execute(update(train_job).where(this).values(owner_uid=owner_uid))
+
+
 def _ensure_jobs(
-    connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
+    connection: Connection,
+    base_dir_id: int,
+    owners: Mapping[str, int | None],
+    first_seen: Mapping[str, datetime],
 ) -> dict[str, int]:
     """Return the ids of jobs by train id; insert new jobs. The lease keeps others from it, so no upsert is needed."""
-    jobs = _job_ids(connection, base_dir_id, train_ids)
+    jobs = _job_ids(connection, base_dir_id, sorted(owners))
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
-    fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
-    new = [train_id for train_id in train_ids if train_id not in jobs]
+    fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0}
+    new = [train_id for train_id in sorted(owners) if train_id not in jobs]
     rows = [
-        {"base_dir_id": base_dir_id, "train_id": train_id, "train_key": key(train_id), **fresh}
+        {
+            "base_dir_id": base_dir_id,
+            "train_id": train_id,
+            "train_key": key(train_id),
+            "owner_uid": owners[train_id],
+            **dict.fromkeys(("created_at", "begun_at", "alive_at"), first_seen[train_id]),
+            **fresh,
+        }
         for train_id in new
     ]
     if new:

@@ -1,7 +1,7 @@
 """Find the jobs that the rules of a clean-up name. Only reads.
 
-In: rules, a base dir, the database's time. Out: jobs, a page at a time. Promises: never names live jobs; a sign of life
-that the store does not know counts as none. Does not know conditions: they are given as SELECTs of job ids.
+In: rules, a base dir, the database's time. Out: jobs, a page at a time. Promises: never names live jobs; names and
+modification times of files are no sign of life. Does not know conditions: they are given as SELECTs of job ids.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from lineage_store.states import JobState
+from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.tables import train_job
 
 
@@ -24,7 +25,7 @@ class Rules:
     text: str
     """The rules in words, for the tombstone."""
     older_than_s: float | None = None
-    """For so long the job had no event, no growth and no new log file."""
+    """For so long the job had no event and no growth."""
     missing: bool = False
     """If true, no log file of the job is left on disk."""
     among: Select[Any] | None = None
@@ -49,7 +50,7 @@ def removable(
     columns = (train_job.c[name] for name in Removable._fields)
     wanted = select(*columns).where(behind, train_job.c.state != JobState.LIVE)
     if rules.older_than_s is not None:
-        wanted = wanted.where(*without_life_since(now - timedelta(seconds=rules.older_than_s)))
+        wanted = wanted.where(without_life_since(now - timedelta(seconds=rules.older_than_s)))
     if rules.missing:
         wanted = wanted.where(~train_job.c.source_present)
     if rules.among is not None:
@@ -72,14 +73,6 @@ def any_present(connection: Connection, base_dir_id: int) -> bool:
     return connection.execute(select(train_job.c.id).where(mine).limit(1)).first() is not None
 
 
-def without_life_since(cutoff: datetime) -> list[ColumnElement[bool]]:
-    """Return conditions that every known sign of life of a job is older than `cutoff`.
-
-    Modification times are no signs of life, because copying a file sets them.
-    """
-    times = (
-        (train_job.c.last_wall_time, cutoff.timestamp()),
-        (train_job.c.last_file_time, int(cutoff.timestamp())),
-        (train_job.c.last_grown_at, cutoff),
-    )
-    return [or_(column.is_(None), column < limit) for column, limit in times]
+def without_life_since(cutoff: datetime) -> ColumnElement[bool]:
+    """Return the condition that the last sign of life of a job is older than `cutoff` (`train_job.alive_at`)."""
+    return func.coalesce(train_job.c.alive_at, train_job.c.created_at, type_=UtcTime()) < cutoff

@@ -1,8 +1,8 @@
 """Find the scalar series that the policy `keep_every_step_days` names: long ones, of jobs without recent sign of life.
 
-In: the settings `keep_…`, a base dir, the database's time. Out: series, by job and number. Promises: only reads; never
-names series of live jobs, of labelled jobs if these are kept, or series that were thinned before (if their file grows,
-ingest reads it again from its first byte).
+In: the settings `keep_…`, a base dir, the database's time. Out: series, by job and number. Promises: only reads; names
+nothing while the clock is wrong; never names series of live jobs, of labelled jobs if these are kept, or series that
+were thinned before (if their file grows, ingest reads it again from its first byte).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, literal, select, tuple_
 
 from lineage_store.config import Settings
 from lineage_store.plugins import SCALAR
+from lineage_store.store import clock
 from lineage_store.store.catalog.policies import stays
 from lineage_store.store.catalog.removable import without_life_since
 from lineage_store.store.schema.tables import ANNOTATED, annotation, log_file, of_file, series, train_job
@@ -61,7 +62,7 @@ def thinnable(
 
     With `only`, return this series if the policy still names it.
     """
-    if not settings.keep_every_step_days:
+    if not settings.keep_every_step_days or clock.off_s(connection, base_dir_id, now) is not None:
         return []
     old = without_life_since(now - timedelta(days=settings.keep_every_step_days))
     job, row = train_job.c, series.c
@@ -71,7 +72,7 @@ def thinnable(
         .join_from(series, log_file, of_file(series))
         .join(train_job, job.id == row.job_id)
         .outerjoin(annotation, ANNOTATED)
-        .where(*shards.conditions(base_dir_id), ~stays(settings), *old)
+        .where(*shards.conditions(base_dir_id), ~stays(settings), old)
         .where(row.plugin == SCALAR, row.thinned_count == 0, log_file.c.current)
         .where(row.sample_count > SAMPLES_A_BUCKET * settings.keep_thinned_buckets)
     )

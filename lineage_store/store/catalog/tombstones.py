@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
 from lineage_store.store.database.dialects import among
 from lineage_store.store.database.paging import ALL, Page
 from lineage_store.store.records import NewFile
-from lineage_store.store.schema.tables import base_dir, tombstone
+from lineage_store.store.schema.tables import base_dir, removal, tombstone
 
 BY_POLICY = "policy "
 """A tombstone's reason begins with this if a policy named the job; the policy's setting follows."""
@@ -32,6 +32,22 @@ class Tombstone:
     train_id: str
     removed_at: datetime
     reason: str
+    removal_id: int | None
+
+
+class Covering(NamedTuple):
+    """What a tombstone says of the time before it."""
+
+    last_file_time: int
+    first_seen_at: datetime
+
+
+def covering(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> dict[str, Covering]:
+    """Return what the tombstones of jobs, lifted ones too, say of the time before them, by stored train id."""
+    mine = select(tombstone.c.train_id, *(tombstone.c[name] for name in Covering._fields))
+    here = mine.where(tombstone.c.base_dir_id == base_dir_id, tombstone.c.first_seen_at.is_not(None))
+    rows = connection.execute(here.where(among(connection, tombstone.c.train_id, train_ids)))
+    return {row.train_id: Covering(row.last_file_time, row.first_seen_at) for row in rows}
 
 
 def without_removed(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
@@ -71,6 +87,39 @@ def latest(connection: Connection, base_dir_id: int | None = None, *, page: Page
     return [Tombstone(*row) for row in connection.execute(page.of(ordered))]
 
 
+class Removal(NamedTuple):
+    """What one call, or policies at one time, removed of a base dir; texts are in their stored form."""
+
+    id: int
+    base_dir: str
+    removed_at: datetime
+    reason: str
+    by_policy: bool
+    holder: str
+    jobs: int
+    restorable: int
+    """How many of the jobs have not come back, nor were allowed to."""
+
+
+def removals(connection: Connection, base_dir_id: int | None = None, *, page: Page = ALL) -> list[Removal]:
+    """Return a page of the removals of a base dir, or of all base dirs, latest first."""
+    here = removal.c.base_dir_id == base_dir_id
+    query = _REMOVALS if base_dir_id is None else _REMOVALS.where(here)
+    rows = connection.execute(page.of(query.order_by(removal.c.removed_at.desc(), removal.c.id.desc())))
+    return [Removal(*row) for row in rows]
+
+
+def of_removal(connection: Connection, number: int) -> tuple[int, str, list[str]] | None:
+    """Return the base dir of a removal, as id and stored path, and those of its jobs that have not come back, nor were
+    allowed to; None if there is no such removal."""
+    known = select(base_dir.c.id, base_dir.c.path).join(removal, removal.c.base_dir_id == base_dir.c.id)
+    place = connection.execute(known.where(removal.c.id == number, ~base_dir.c.leaving)).first()
+    if place is None:
+        return None
+    jobs = select(tombstone.c.train_id).where(tombstone.c.removal_id == number, ~tombstone.c.lifted)
+    return place.id, place.path, list(connection.execute(jobs.order_by(tombstone.c.train_id)).scalars())
+
+
 def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
     """Return which of the jobs have a tombstone."""
     mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
@@ -96,6 +145,13 @@ def by_policy(connection: Connection, path: str | None = None) -> list[dict[str,
 # A subquery, because for a join SQLite would start from the base dirs and sort all their tombstones.
 _PATH = select(base_dir.c.path).where(base_dir.c.id == tombstone.c.base_dir_id).scalar_subquery()
 _THERE = tombstone.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
-_ALL = select(_PATH, tombstone.c.train_id, tombstone.c.removed_at, tombstone.c.reason).where(
-    ~tombstone.c.lifted
+_TOLD = ("train_id", "removed_at", "reason", "removal_id")
+_ALL = select(_PATH, *(tombstone.c[name] for name in _TOLD)).where(~tombstone.c.lifted)
+_LEFT = select(func.count()).where(tombstone.c.removal_id == removal.c.id, ~tombstone.c.lifted)
+_REMOVALS = (
+    select(removal.c.id, base_dir.c.path)
+    .add_columns(*(removal.c[name] for name in ("removed_at", "reason", "by_policy", "holder", "jobs")))
+    .add_columns(_LEFT.scalar_subquery())
+    .join_from(removal, base_dir, base_dir.c.id == removal.c.base_dir_id)
+    .where(~base_dir.c.leaving)
 )

@@ -210,6 +210,13 @@ def time_now(dialect_name: str) -> ColumnElement[datetime]:
     return literal_column("clock_timestamp()", UtcTime())
 
 
+def instant_of(dialect_name: str, seconds: ColumnElement[Any]) -> ColumnElement[datetime]:
+    """Return unix time in seconds, from 1970 to the year 9999, as a point in time, spelt as bound ones are."""
+    if dialect_name == "sqlite":
+        return func.strftime("%Y-%m-%dT%H:%M:%f000Z", seconds, "unixepoch", type_=UtcTime())
+    return func.to_timestamp(seconds, type_=UtcTime())
+
+
 def unix_ms(dialect_name: str) -> ColumnElement[int]:
     """Return the current time of the database's clock in whole milliseconds since 1970."""
     if dialect_name == "sqlite":

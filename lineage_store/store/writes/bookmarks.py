@@ -49,6 +49,7 @@ def _row(advance: Advance) -> dict[str, object]:
         "size_bytes": after.size_bytes,
         "quarantined_bytes": after.quarantined_bytes,
         "modified_s": advance.sight.modified_s,
+        "first_wall_time": after.first_wall_time,
         "last_wall_time": after.last_wall_time,
         "state": after.state,
         "closed": after.closed,
@@ -62,4 +63,5 @@ def _row(advance: Advance) -> dict[str, object]:
         "failed_reads": after.failed_reads,
         "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
         "grown_at": after.grown_at,
+        "growth_seen_at": after.growth_seen_at,
     }

@@ -11,15 +11,29 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Subquery, Update, and_, bindparam, case, func, null, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Subquery,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from lineage_store.fields import OUTCOME
 from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState, Outcome
-from lineage_store.store.database.dialects import listed, one_of, total
+from lineage_store.store.database.dialects import instant_of, listed, one_of, total
+from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.tables import file_lineage, log_file, of_file, train_job, user_info
 from lineage_store.store.shards import Shards
 from lineage_store.texts import key
-from lineage_store.times import CALENDAR_END
+from lineage_store.times import CALENDAR_END, PLAUSIBLE_SINCE
 
 
 def refresh_jobs(
@@ -59,11 +73,40 @@ def _streams(dialect_name: str) -> Subquery:
         func.min(time).label("first_file_time"),
         func.max(time).label("last_file_time"),
         func.max(file.last_wall_time).filter(file.current).label("last_wall_time"),
+        func.max(_begun_at(dialect_name, file)).filter(file.current).label("begun_at"),
+        func.max(_alive_at(dialect_name, file)).filter(file.current).label("alive_at"),
         func.max(file.grown_at).label("last_grown_at"),
         total(dialect_name, case((file.current, file.size_bytes), else_=0)).label("log_bytes"),
         func.max(case((file.newest == 1, file.host))).filter(file.host != "").label("host"),
     )
     return streams.group_by(file.job_id, file.kind, file.device).subquery()
+
+
+def _begun_at(dialect_name: str, file: Any) -> ColumnElement[datetime | None]:
+    """When a log file was begun: as it says, but not after the store first saw it; NULL without any event.
+
+    Neither its name nor its modification time counts: anybody may choose these.
+    """
+    recorded = _instant(dialect_name, file.first_wall_time)
+    return case(
+        (file.event_count == 0, null()), (recorded < file.created_at, recorded), else_=file.created_at
+    )
+
+
+def _alive_at(dialect_name: str, file: Any) -> ColumnElement[datetime | None]:
+    """When a log file last gave a sign of life: its last event as it says, but not after the store had seen that, or
+    when the store itself saw it grow; NULL without any event."""
+    looked_at = func.coalesce(file.growth_seen_at, file.created_at, type_=UtcTime())
+    recorded = _instant(dialect_name, file.last_wall_time)
+    said = case((recorded < looked_at, recorded), else_=looked_at)
+    return case(
+        (file.event_count == 0, null()), (file.growth_seen_at > said, file.growth_seen_at), else_=said
+    )
+
+
+def _instant(dialect_name: str, wall_time: ColumnElement[float]) -> ColumnElement[datetime | None]:
+    """Return a wall time as a point in time; NULL for one that cannot be right, whatever the time is."""
+    return case((wall_time.between(PLAUSIBLE_SINCE, CALENDAR_END), instant_of(dialect_name, wall_time)))
 
 
 def _files(dialect_name: str) -> Subquery:
@@ -129,10 +172,14 @@ def _refresh(dialect_name: str) -> Update:
         func.max(stream.last_file_time).label("last_file_time"),
         func.max(stream.last_wall_time).label("last_wall_time"),
         func.max(stream.last_grown_at).label("last_grown_at"),
+        func.max(stream.begun_at).label("begun_at"),
+        func.max(stream.alive_at).label("alive_at"),
         total(dialect_name, stream.log_bytes).label("log_bytes"),
         func.max(stream.host).label("host"),
     )
     job = _with_outcome(jobs.group_by(stream.job_id).subquery(), dialect_name)
     derived: dict[str, Any] = {column.name: column for column in job.c if column is not job.c.job_id}
+    for name in ("begun_at", "alive_at"):  # without any event: when the store first saw the job
+        derived[name] = func.coalesce(job.c[name], train_job.c.created_at)
     derived |= {"revision": bindparam("of_revision")}
     return update(train_job).where(train_job.c.id == job.c.job_id).values(derived)

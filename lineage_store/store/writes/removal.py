@@ -2,17 +2,35 @@
 
 In: ids of jobs of one base dir. Out: a second base dir, marked as leaving, which has the jobs until
 `forgetting.remove_part` has deleted them. Promises: readers see either a whole job, or none and a tombstone in its
-place. Labels and remarks stay with the base dir, in case the job comes back.
+place. Labels and remarks stay with the base dir, in case the job comes back. What went at one time is one removal, by
+whose number all of it can be brought back. Policies remove no more than `may_go` says, which counts what they removed
+before, whichever process did it; and nothing while the clock is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, Text, cast, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    Text,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    update,
+)
 
+from lineage_store.store import clock
 from lineage_store.store.catalog import registry
 from lineage_store.store.catalog.policies import Expired
 from lineage_store.store.catalog.tombstones import BY_POLICY
@@ -21,6 +39,7 @@ from lineage_store.store.schema.tables import (
     base_dir,
     in_series,
     ingest_problem,
+    removal,
     samples_of,
     scalar_bucket,
     scalar_sample,
@@ -29,6 +48,23 @@ from lineage_store.store.schema.tables import (
     train_job,
 )
 from lineage_store.store.writes import revisions
+
+_A_DAY = timedelta(hours=24)
+_FEWEST_A_DAY, _PART_A_DAY = 10, 10
+"""In any 24 hours policies remove so many jobs of a base dir by themselves, or one in so many if that is more. What
+fits the settings of a year goes within a few weeks; a wrong setting or a flood of jobs costs little before a person has
+seen it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why and by whom jobs are removed: what is noted of a removal."""
+
+    reason: str
+    holder: str
+    by_policy: bool = False
+    confirmed: bool = False
+    """Whether a person allowed policies to remove more jobs than they do by themselves, or whatever the clock says."""
 
 
 def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> int:
@@ -51,19 +87,34 @@ def begin(
     base_dir_id: int,
     leaving_id: int,
     job_ids: Sequence[int],
-    reason: str,
+    cause: Cause,
     now: datetime,
-) -> None:
-    """Take jobs of a base dir out of readers' sight, and insert tombstones with the reason."""
+    number: int | None = None,
+) -> int | None:
+    """Take jobs of a base dir out of readers' sight, and insert tombstones with the reason.
+
+    `number`: of the removal that these jobs are part of; None: a new one. Return its number, None without any job.
+    """
     if job_ids:
         revision = revisions.take(connection, base_dir_id)
-        _begin(connection, leaving_id, job_ids, reason, revision, now)
+        number = _count_in(connection, base_dir_id, len(job_ids), cause, now, number)
+        _begin(connection, leaving_id, job_ids, cause.reason, number, revision, now)
+    return number
 
 
 def begin_unchanged(
-    connection: Connection, base_dir_id: int, leaving_id: int, named: Sequence[Expired], now: datetime
-) -> list[Expired]:
-    """Take those jobs out of readers' sight that have not changed since policies named them; return them."""
+    connection: Connection,
+    base_dir_id: int,
+    leaving_id: int,
+    named: Sequence[Expired],
+    cause: Cause,
+    now: datetime,
+    number: int | None = None,
+) -> tuple[list[Expired], int | None]:
+    """Take those jobs out of readers' sight that have not changed since policies named them, as many as may go.
+
+    Return them, and the number of the removal as `begin` does.
+    """
     # First, so that no label can be given until the commit.
     revision = revisions.take(connection, base_dir_id)
     still = select(train_job.c.id, train_job.c.revision).where(
@@ -71,16 +122,84 @@ def begin_unchanged(
     )
     known = {row.id: row.revision for row in connection.execute(still)}
     going = [job for job in named if known.get(job.id) == job.revision]
+    if not cause.confirmed:
+        going = going[: may_go(connection, base_dir_id, now)]
+    if going:
+        number = _count_in(connection, base_dir_id, len(going), cause, now, number)
     for policy in sorted({job.policy for job in going}):
         jobs = [job.id for job in going if job.policy == policy]
-        _begin(connection, leaving_id, jobs, BY_POLICY + policy, revision, now)
-    return going
+        assert number is not None
+        _begin(connection, leaving_id, jobs, BY_POLICY + policy, number, revision, now)
+    return going, number
+
+
+def may_go(connection: Connection, base_dir_id: int, now: datetime) -> int:
+    """Return how many jobs of a base dir policies may remove now by themselves: none while the clock is wrong."""
+    if clock.off_s(connection, base_dir_id, now) is not None:
+        return 0
+    lately = select(removal.c.id, removal.c.jobs).where(
+        removal.c.base_dir_id == base_dir_id,
+        removal.c.removed_at > now - _A_DAY,
+        removal.c.by_policy,
+        ~removal.c.confirmed,
+    )
+    removals: dict[int, int] = {row.id: row.jobs for row in connection.execute(lately)}
+    gone = sum(removals.values())
+    stones = among(connection, tombstone.c.removal_id, removals) & ~tombstone.c.lifted
+    away: int = connection.execute(select(func.count()).select_from(tombstone).where(stones)).scalar_one()
+    had = registry.job_count(connection, base_dir_id) + away
+    return max(0, max(_FEWEST_A_DAY, had // _PART_A_DAY) - gone)
+
+
+class Waiting(NamedTuple):
+    """What waits for a person, as it was stored last."""
+
+    jobs: int
+    clock_off_s: float | None
+
+
+def noted_waiting(connection: Connection, base_dir_id: int) -> Waiting:
+    """Return what of a base dir waits for a person, as it was stored last."""
+    noted = select(base_dir.c.jobs_waiting, base_dir.c.clock_off_s).where(base_dir.c.id == base_dir_id)
+    row = connection.execute(noted).first()
+    return Waiting(0, None) if row is None else Waiting(*row)
+
+
+def note_waiting(
+    connection: Connection, base_dir_id: int, jobs: int, clock_off_s: float | None, now: datetime
+) -> None:
+    """Store how many jobs wait for a person before they go, and how far the clock is off if policies rest for it."""
+    waits = jobs > 0 or clock_off_s is not None
+    since = case((base_dir.c.waits_since.is_(None), now), else_=base_dir.c.waits_since) if waits else null()
+    this = update(base_dir).where(base_dir.c.id == base_dir_id)
+    connection.execute(this.values(jobs_waiting=jobs, clock_off_s=clock_off_s, waits_since=since))
+
+
+def _count_in(
+    connection: Connection, base_dir_id: int, jobs: int, cause: Cause, now: datetime, number: int | None
+) -> int:
+    """Add jobs to a removal, or begin one; return its number."""
+    if number is not None:
+        more = update(removal).where(removal.c.id == number)
+        connection.execute(more.values(jobs=removal.c.jobs + jobs, removed_at=now))
+        return number
+    row = {"base_dir_id": base_dir_id, "removed_at": now, "jobs": jobs, "reason": cause.reason}
+    row |= {"holder": cause.holder, "by_policy": cause.by_policy, "confirmed": cause.confirmed}
+    made: int = connection.execute(insert(removal).returning(removal.c.id), row).scalar_one()
+    return made
 
 
 def _begin(
-    connection: Connection, leaving_id: int, job_ids: Sequence[int], reason: str, revision: int, now: datetime
+    connection: Connection,
+    leaving_id: int,
+    job_ids: Sequence[int],
+    reason: str,
+    number: int,
+    revision: int,
+    now: datetime,
 ) -> None:
-    _bury(connection, job_ids, {"removed_at": now, "reason": reason, "revision": revision, "lifted": False})
+    why = {"removed_at": now, "reason": reason, "removal_id": number, "revision": revision, "lifted": False}
+    _bury(connection, job_ids, why)
     # With the job's id, for an interrupted removal may have left a job with the same train id.
     unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
     jobs = update(train_job).where(among(connection, train_job.c.id, job_ids))
@@ -136,12 +255,18 @@ def name_while_leaving(path: str) -> str:
 
 def lift(connection: Connection, base_dir_id: int, train_id: str) -> bool:
     """Allow a removed job to be ingested again; return whether it was removed at all."""
-    mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
-    if connection.execute(select(tombstone.c.train_id).where(mine, ~tombstone.c.lifted)).first() is None:
-        return False
-    lifted = {"lifted": True, "revision": revisions.take(connection, base_dir_id)}
-    connection.execute(update(tombstone).where(mine).values(lifted))
-    return True
+    return lift_all(connection, base_dir_id, [train_id]) > 0
+
+
+def lift_all(connection: Connection, base_dir_id: int, train_ids: Collection[str]) -> int:
+    """Allow removed jobs to be ingested again; return how many of them were removed at all."""
+    mine = (tombstone.c.base_dir_id == base_dir_id) & ~tombstone.c.lifted
+    these = mine & among(connection, tombstone.c.train_id, train_ids)
+    count: int = connection.execute(select(func.count()).select_from(tombstone).where(these)).scalar_one()
+    if count:
+        lifted = {"lifted": True, "revision": revisions.take(connection, base_dir_id)}
+        connection.execute(update(tombstone).where(these).values(lifted))
+    return count
 
 
 def _bury(connection: Connection, job_ids: Sequence[int], why: Mapping[str, Any]) -> None:
@@ -149,7 +274,8 @@ def _bury(connection: Connection, job_ids: Sequence[int], why: Mapping[str, Any]
         train_job.c.base_dir_id,
         train_job.c.train_id,
         func.coalesce(train_job.c.last_file_time, 0).label("last_file_time"),
+        train_job.c.created_at.label("first_seen_at"),
     ).where(among(connection, train_job.c.id, job_ids))
     rows = [{**row, **why} for row in connection.execute(removed).mappings().all()]
-    keys, rest = ["base_dir_id", "train_id"], ["last_file_time", *why]
+    keys, rest = ["base_dir_id", "train_id"], ["last_file_time", "first_seen_at", *why]
     connection.execute(upsert(connection, tombstone, keys, rest), rows)

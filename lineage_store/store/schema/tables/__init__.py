@@ -19,6 +19,7 @@ from lineage_store.store.schema.tables.jobs import (
     base_dir,
     log_file,
     of_file,
+    removal,
     tombstone,
     train_job,
 )

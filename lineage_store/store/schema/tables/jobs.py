@@ -72,6 +72,14 @@ base_dir = Table(
         default=text("1"),
     ),
     optional("moved_from", Text, "paths that it had before, as a JSON list; NULL for one that never moved"),
+    optional(
+        "clock_at", UtcTime, "when the store last took the clock for right: policies measure it by this"
+    ),
+    optional(
+        "clock_off_s", Float64, "how far the clock was from that when policies rested; NULL: they trust it"
+    ),
+    required("jobs_waiting", Integer, "jobs that go only when a person confirms it", default=text("0")),
+    optional("waits_since", UtcTime, "since when policies rest, or jobs wait to be removed"),
     comment="a directory that holds job directories",
 )
 event.listen(base_dir, "after_create", _ANALYSED_WHEN_SMALL.execute_if(dialect="postgresql"))
@@ -85,6 +93,7 @@ train_job = Table(
     required(
         "train_key", BigInteger, "64 bits of the train id's SHA-256: which shard it is in", default=text("0")
     ),
+    optional("owner_uid", BigInteger, "user id that owns its directory; NULL if unknown"),
     required("state", Text, either(JobState)),
     optional("outcome", Text, f"{either(Outcome)}; NULL while it is live, or unknown"),
     required("source_present", Boolean, "false when no log file of it is left on disk"),
@@ -94,6 +103,14 @@ train_job = Table(
     optional("last_file_time", BigInteger, "greatest timestamp in the names of its log files, unix s"),
     optional("last_wall_time", Float64, "greatest wall time of its events, unix s"),
     optional("last_grown_at", UtcTime, "when a log file of it was last seen to grow"),
+    optional(
+        "begun_at",
+        UtcTime,
+        "when its newest log file was begun, as recorded there, but not after it was first seen",
+    ),
+    optional(
+        "alive_at", UtcTime, "its last event as recorded, but not after it was read, or its last growth"
+    ),
     required("log_bytes", BigInteger, "bytes of its log files"),
     required("created_at", UtcTime, "when the store first saw it"),
     revision("revision of its base dir when it, or what hangs on it, last changed"),
@@ -126,6 +143,7 @@ log_file = Table(
     required("quarantined_bytes", BigInteger, "bytes before the bookmark that were given up"),
     required("event_count", BigInteger, "events ingested"),
     required("modified_s", BigInteger, "modification time, unix s"),
+    optional("first_wall_time", Float64, "least wall time of its events from 2000 on, unix s"),
     optional("last_wall_time", Float64, "greatest wall time of its events, unix s"),
     required("closed", Boolean, "the writer has finished, as its format tells (MindSpore: mode 0400)"),
     optional("stat_stamp", Text, "inode, size and times when last looked at: a hint that nothing changed"),
@@ -141,6 +159,7 @@ log_file = Table(
         "unlisted", Text, "kinds of its problems that have no row in ingest_problem: its job has too many"
     ),
     optional("grown_at", UtcTime, "when it was last seen to grow"),
+    optional("growth_seen_at", UtcTime, "the same, but NULL until it has grown since the first look"),
     required("created_at", UtcTime, "when the store first saw it"),
     required(
         "thinned",
@@ -168,6 +187,24 @@ annotation = Table(
     comment="labels and remarks that people put on jobs",
 )
 
+removal = Table(
+    "removal",
+    metadata,
+    surrogate_key(),
+    owner("base_dir", "base dir of the jobs", index=True),
+    required("removed_at", UtcTime, "when it began"),
+    required(
+        "by_policy",
+        Boolean,
+        "by the policies of the settings, by themselves: counted against what these may remove",
+    ),
+    required("confirmed", Boolean, "a person allowed policies to remove more than that"),
+    required("reason", Text, "by which rule; several policies are separated by commas"),
+    required("holder", Text, "who removed: host:pid:nonce"),
+    required("jobs", Integer, "how many jobs it removed"),
+    comment="removals of jobs: what one call, or policies at one time, removed of a base dir",
+)
+
 tombstone = Table(
     "tombstone",
     metadata,
@@ -175,6 +212,8 @@ tombstone = Table(
     part_of_key("train_id", Name, "id of the job that was removed"),
     required("removed_at", UtcTime, "when"),
     required("reason", Text, "by which rule"),
+    optional("removal_id", Integer, "the removal that it was part of"),
+    optional("first_seen_at", UtcTime, "when the store first saw the job: it stays so if the job comes back"),
     required(
         "last_file_time",
         BigInteger,
@@ -188,6 +227,7 @@ tombstone = Table(
     ),
     revision("revision of the base dir when the job was removed, or this lifted"),
     Index("ix_tombstone_revision", "base_dir_id", "revision"),
+    Index("ix_tombstone_removal", "removal_id"),
     Index("ix_tombstone_newest", "removed_at", "train_id"),
     Index("ix_tombstone_base_dir_newest", "base_dir_id", "removed_at", "train_id"),
     comment="jobs that were removed on purpose: ingest leaves their log files alone",
