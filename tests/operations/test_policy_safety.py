@@ -409,7 +409,7 @@ def test_what_waits_is_told_wherever_findings_are(engine: Engine, base_dir: Path
     with reading(engine) as connection:
         now = database_time(connection)
         plan, place = Plan("", None, (), frozenset({PROBLEM}), 0.0, ()), Place(encode({}), now, now)
-        events, _, _ = read_news(connection, plan, place, now)
+        events = list(read_news(connection, plan, place, now)[0])
     assert [event.details["problem"] for event in events] == ["jobs_wait"]
 
 
