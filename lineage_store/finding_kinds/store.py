@@ -80,6 +80,25 @@ STORE = (
         "unusable_store", STANDSTILL, "It cannot be used: {reason}", "Use another database, or mend this one."
     ),
     Kind(
+        "altered_store",
+        STANDSTILL,
+        "It is not as lineage_store made it: {altered}.",
+        "Restore a backup of before, or move the store out of the way and read the log files again.",
+    ),
+    Kind(
+        "own_objects",
+        NOTE,
+        "It holds objects of an administrator: {objects}. They stay in use; no backup brings them along.",
+        "Keep the statements that make them: run these again after a restore.",
+    ),
+    Kind(
+        "unattested_words",
+        NOTE,
+        "This role may not make temporary tables, without which the definitions of tables and views are compared by a "
+        "digest that is stored beside them, not word by word.",
+        "Run doctor once as the owner of the tables, or let an administrator grant: GRANT TEMPORARY ON DATABASE.",
+    ),
+    Kind(
         "network_filesystem",
         STANDSTILL,
         "{path} is on a network filesystem ({filesystem}), where SQLite can lose or damage it.",

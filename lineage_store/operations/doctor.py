@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 
 from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
-from lineage_store.errors import DatabaseUnavailableError, MindInsightException
+from lineage_store.errors import AlteredStoreError, DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
 from lineage_store.fields import less_is_better
 from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
@@ -36,6 +36,7 @@ from lineage_store.texts import from_stored
 
 LEAST_POSTGRESQL = 14
 STANDBY_LAGS_S = 60.0
+_SHOWN = 20
 _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
 
 
@@ -57,8 +58,10 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
     try:
         yield from _location(url, settings)
         with _opened(url) as engine:
-            yield _schema(engine)
-            if not upgrade.is_empty(engine):
+            if upgrade.is_empty(engine):
+                yield _ok("schema", "There is no store there yet; the first ingest makes it.")
+            else:
+                yield from _schema(engine, url)
                 yield from _layout(engine)
                 is_less = less_is_better(settings.less_is_better)
                 with reading(engine) as connection:
@@ -73,6 +76,9 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 yield log.finding
     except DatabaseUnavailableError as error:
         yield of_database(error.cause, what=error.message, remedy=error.hint)
+    except AlteredStoreError as error:
+        altered = "; ".join(error.altered)
+        yield finding("altered_store", THE_STORE, altered=altered, remedy=error.hint)
     except MindInsightException as error:
         yield finding("unusable_store", THE_STORE, reason=error.message, remedy=error.hint)
 
@@ -91,11 +97,31 @@ def _location(url: str, settings: Settings) -> Iterator[Finding]:
         yield finding("unwritable_store", THE_STORE, path=path, access=access_of(str(path)))
 
 
-def _schema(engine: Engine) -> Finding:
-    if upgrade.is_empty(engine):
-        return _ok("schema", "There is no store there yet; the first ingest makes it.")
-    upgrade.check(engine)
-    return _ok("schema", f"Schema {upgrade.HEAD}, as this release needs it.")
+def _schema(engine: Engine, url: str) -> Iterator[Finding]:
+    upgrade.check_version(engine)
+    found, is_thorough = _attested(engine, url)
+    yield _ok("schema", f"Schema {upgrade.HEAD}, as this release needs it.")
+    if not is_thorough:
+        yield finding("unattested_words", THE_STORE)
+    if found.own:
+        more = f" and {len(found.own) - _SHOWN} more" if len(found.own) > _SHOWN else ""
+        yield finding("own_objects", THE_STORE, objects=", ".join(found.own[:_SHOWN]) + more)
+
+
+def _attested(engine: Engine, url: str) -> tuple[upgrade.Attested, bool]:
+    """Compare the catalog with what the code makes; return also whether word by word.
+
+    On PostgreSQL that needs somebody who may make temporary tables, which are taken back.
+    """
+    if engine.dialect.name != "postgresql":
+        return upgrade.attest(engine), True
+    writer = open_engine(url, statement_timeout_s=0)
+    try:
+        return upgrade.attest(writer, thoroughly=True), True
+    except DatabaseUnavailableError:  # it may not, or the server only reads
+        return upgrade.attest(engine), False
+    finally:
+        writer.dispose()
 
 
 def layout_of(engine: Engine) -> str:

@@ -96,6 +96,7 @@ def make_engine(
 
 def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
     connection.isolation_level = None  # else the driver begins transactions of its own
+    harden(connection)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     if query_only:
@@ -104,6 +105,12 @@ def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
         _write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+
+
+def harden(connection: sqlite3.Connection) -> None:
+    """Let nothing in a file's schema call a function that does more than compute, and read no page without checks."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
 
 
 def _refuse_out_of_reach(path: Path) -> None:

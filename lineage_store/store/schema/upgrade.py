@@ -3,8 +3,9 @@
 In: a database URL or an engine. Out: an upgraded database, or an error that says what to do.
 Promises: an upgrade is one transaction, so the schema is the old or the new one, never a mixture; on PostgreSQL it
 waits as long as necessary for another upgrade and for transactions that use what it changes, on SQLite as long as any
-write does; views and descriptions always fit the tables; a database of another application is never changed. `check`
-runs two or three small queries and does not import Alembic. Does not know the tables (migrations/, tables/).
+write does; views and descriptions always fit the tables; a database of another application is never changed, nor a
+store whose catalog is not what this code makes (store/schema/attestation.py). `check` runs a few small queries and does
+not import Alembic. Does not know the tables (migrations/, tables/).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +22,28 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import (
+    AlteredStoreError,
     ConfigError,
     DatabaseUnavailableError,
     NotAStoreError,
+    PermissionDeniedError,
     SchemaTooNewError,
     SchemaTooOldError,
     UnfinishedCopyError,
 )
-from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.database.engine import (
+    is_read_only,
+    open_engine,
+    reading,
+    safe_url,
+    sqlite_path,
+    writing,
+)
 from lineage_store.store.database.file_watch import GONE
 from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import descriptions, view_ddl
+from lineage_store.store.schema import attestation, descriptions, view_ddl
+from lineage_store.store.schema.attestation import Attested
 
 HEAD = "0001"
 """The schema version that this release needs: that of the newest script in migrations/versions. Versions have four
@@ -39,6 +51,12 @@ digits, so that they compare as text."""
 VERSION_TABLE = "lineage_store_version"
 UNFINISHED_COPY = "unfinished_copy"
 """A store has this table while another store is being copied into it; until that is finished, nobody may use it."""
+_SHOWN = 5
+_MISTRUSTED = (
+    "Nothing was read from it or written. Restore a backup of before (`lineage-store restore FILE --replace`), or move "
+    "the store out of the way and read the log files again. Only if you know who changed it and trust what it holds: "
+    "drop what is not ours, and the views that were changed; `lineage-store db upgrade` makes these anew."
+)
 
 
 def upgrade(
@@ -49,7 +67,7 @@ def upgrade(
 ) -> None:
     """Create or upgrade the store at `url`; do nothing if it is up to date. Grants on views are kept.
 
-    Raises NotAStoreError, SchemaTooNewError, ConfigError (a database whose encoding is not UTF-8),
+    Raises NotAStoreError, AlteredStoreError, SchemaTooNewError, ConfigError (a database whose encoding is not UTF-8),
     DatabaseUnavailableError.
 
     Args:
@@ -65,8 +83,18 @@ def upgrade(
         refuse_newer(version or HEAD, f"The store {safe_url(engine.url)}")
         if version is None and engine.dialect.name == "postgresql":
             _refuse_other_text(connection)
-        if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
+        are_views_ours = view_ddl.up_to_date(connection, VERSION_TABLE) if version else False
+        if version is not None:
+            found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, version))
+            if version != HEAD or not are_views_ours:
+                found = replace(found, views=())  # another release's; they are only dropped
+            elif found.missing_views:
+                are_views_ours = False
+            _refuse_altered(engine, replace(found, missing_views=()))
+        if version != HEAD or not are_views_ours:
             _rebuild(connection, version)
+        elif engine.dialect.name == "postgresql":
+            attestation.mark(connection, VERSION_TABLE)  # a newer server has other words for the same
         if version is None:
             when_made(connection)
 
@@ -92,13 +120,20 @@ def current(url: str) -> str | None:
 def check(store: Engine | str) -> None:
     """Raise an error that says what to do, unless there is a store that fits this release.
 
-    Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError or UnfinishedCopyError; DatabaseUnavailableError if
-    there is no SQLite file.
+    Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError, UnfinishedCopyError or AlteredStoreError;
+    DatabaseUnavailableError if there is no SQLite file, or if it is damaged.
     """
     if isinstance(store, str):
         engine = open_engine(store, read_only=True, allow_network_filesystem=True)
         with _closing(engine):
             return check(engine)
+    check_version(store)
+    attest(store)
+    return None
+
+
+def check_version(store: Engine) -> None:
+    """Raise as `check`, but do not look at more than the version."""
     version = _current(store)
     if version is None:
         raise no_store(store.url)
@@ -108,7 +143,58 @@ def check(store: Engine | str) -> None:
             hint="Stop the daemon and run `lineage-store db upgrade`.",
         )
     refuse_newer(version, f"The store {safe_url(store.url)}")
-    return None
+
+
+def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
+    """Compare the catalog of a store of this release with what the code makes; return what else is there.
+
+    Raises AlteredStoreError for what is not ours and acts on it, and for what is ours and was changed;
+    SchemaTooOldError if its views are another release's.
+
+    Args:
+        thoroughly: on PostgreSQL compare word by word too; raises PermissionDeniedError or ReadOnlyStoreError where
+            that is impossible. Otherwise that is done only if the stored digest is another one.
+    """
+    with reading(store) as connection:
+        found = attestation.examine(connection, VERSION_TABLE)
+        are_views_ours = view_ddl.up_to_date(connection, VERSION_TABLE)
+    is_postgresql = store.dialect.name == "postgresql"
+    in_doubt = attestation.OTHER_WORDS in found.changed and not is_read_only(store)
+    if is_postgresql and (thoroughly or in_doubt) and (are_views_ours or not found.altered):
+        try:
+            with writing(store) as connection:
+                found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, HEAD))
+        except PermissionDeniedError:
+            if thoroughly:
+                raise
+    is_only_views = not (found.foreign or found.changed or found.missing)
+    if not are_views_ours and (is_only_views or found.changed == (attestation.OTHER_WORDS,)):
+        raise SchemaTooOldError(
+            f"The views of the store {safe_url(store.url)} are another release's.",
+            hint="Stop the daemon and run `lineage-store db upgrade`.",
+        )
+    _refuse_altered(store, found)
+    return found
+
+
+def make(connection: Connection, version: str) -> None:
+    """Make what is compared of a version in an empty database: its tables, and of HEAD the views."""
+    _migrate(connection, version)
+    if version == HEAD:
+        view_ddl.create(connection)
+        if connection.dialect.name == "sqlite":
+            descriptions.store(connection)
+
+
+def _refuse_altered(store: Engine, found: Attested) -> None:
+    if not (altered := found.altered):
+        return
+    more = f"; and {len(altered) - _SHOWN} more" if len(altered) > _SHOWN else ""
+    raise AlteredStoreError(
+        f"The store {safe_url(store.url)} is not as lineage_store made it: {'; '.join(altered[:_SHOWN])}{more}.",
+        hint=_MISTRUSTED,
+        altered=altered,
+    )
 
 
 def refuse_newer(version: str, named: str) -> None:
@@ -158,22 +244,22 @@ def _rebuild(connection: Connection, version: str | None) -> None:
     grants = view_ddl.grants(connection)
     view_ddl.drop(connection)
     if version != HEAD:
-        _migrate(connection)
+        _migrate(connection, HEAD)
     view_ddl.create(connection)
     descriptions.store(connection)
-    view_ddl.mark_up_to_date(connection, VERSION_TABLE)
+    attestation.mark(connection, VERSION_TABLE)
     for grant in grants:
         execute_as_written(connection, grant)
 
 
-def _migrate(connection: Connection) -> None:
+def _migrate(connection: Connection, version: str) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+    command.upgrade(config, version)
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
 
