@@ -44,6 +44,27 @@ STORE = (
         "database_replaced", STANDSTILL, "It was replaced by another file.", "Try again: the new one is used."
     ),
     Kind(
+        "database_damaged",
+        STANDSTILL,
+        "Its SQLite file is damaged.",
+        "Stop the daemon, and move the file away with the -wal and -shm beside it. Then restore the newest backup "
+        "(`lineage-store restore FILE`), or without one just ingest: the log files are read again. Labels and remarks "
+        "are in the store only; what can still be read of them: lineage-store sql --csv 'SELECT path, train_id, tag, "
+        "remark FROM annotation JOIN base_dir ON id = base_dir_id'. Is the disk well? The system's log may tell.",
+    ),
+    Kind(
+        "unchecked_store",
+        NOTE,
+        "The SQLite file was not checked for damage to its end within {within_s:g} s: {size_bytes:,} bytes.",
+        "To check all of it: `lineage-store backup FILE`, which reads every page and checks what it wrote.",
+    ),
+    Kind(
+        "empty_store",
+        NOTE,
+        "{path} is empty: no store was made there yet, or it was cut off.",
+        "If there was a store, restore a backup (`lineage-store restore FILE`); else the next ingest makes one there.",
+    ),
+    Kind(
         "database_failed",
         STANDSTILL,
         "It failed.",

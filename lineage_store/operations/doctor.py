@@ -31,11 +31,15 @@ from lineage_store.store.admin import distributing, replay, wal
 from lineage_store.store.catalog import bests, moved, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
+from lineage_store.store.database.sqlite import look_for_damage
 from lineage_store.store.schema import distribution, partitions, upgrade
+from lineage_store.store.schema.attestation import Attested
 from lineage_store.texts import from_stored
 
 LEAST_POSTGRESQL = 14
 STANDBY_LAGS_S = 60.0
+CHECKED_WITHIN_S = 20.0
+"""How long SQLite may look for damage in its file; it checks about a GB in that time, if the disk is quick."""
 _SHOWN = 20
 _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
 
@@ -62,6 +66,7 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 yield _ok("schema", "There is no store there yet; the first ingest makes it.")
             else:
                 yield from _schema(engine, url)
+                yield from _pages(url)
                 yield from _layout(engine)
                 is_less = less_is_better(settings.less_is_better)
                 with reading(engine) as connection:
@@ -93,6 +98,8 @@ def _location(url: str, settings: Settings) -> Iterator[Finding]:
         yield finding("network_filesystem", THE_STORE, path=path, filesystem=kind)
     else:
         yield _ok(THE_STORE, f"{path} is on {kind or 'a filesystem that is not told'}.")
+    if os.path.isfile(path) and os.path.getsize(path) == 0:
+        yield finding("empty_store", THE_STORE, path=path)
     if os.path.exists(path) and not os.access(path, os.W_OK):
         yield finding("unwritable_store", THE_STORE, path=path, access=access_of(str(path)))
 
@@ -108,7 +115,21 @@ def _schema(engine: Engine, url: str) -> Iterator[Finding]:
         yield finding("own_objects", THE_STORE, objects=", ".join(found.own[:_SHOWN]) + more)
 
 
-def _attested(engine: Engine, url: str) -> tuple[upgrade.Attested, bool]:
+def _pages(url: str) -> Iterator[Finding]:
+    """Look for damage in a SQLite file."""
+    path = sqlite_path(url)
+    if path is None:
+        return
+    words, is_checked = look_for_damage(path, CHECKED_WITHIN_S)
+    if words is not None:
+        yield of_database("damaged", what=f"The SQLite file is damaged: {words}.")
+    elif not is_checked:
+        yield finding("unchecked_store", THE_STORE, within_s=CHECKED_WITHIN_S, size_bytes=path.stat().st_size)
+    else:
+        yield _ok("pages", "No page of the SQLite file is damaged.")
+
+
+def _attested(engine: Engine, url: str) -> tuple[Attested, bool]:
     """Compare the catalog with what the code makes; return also whether word by word.
 
     On PostgreSQL that needs somebody who may make temporary tables, which are taken back.

@@ -43,7 +43,7 @@ def run(url: str, *statements: str) -> None:
         return
     with psycopg.connect(databases.plain(url), autocommit=True) as connection:
         for statement in statements:
-            connection.execute(sql.SQL(statement))  # type: ignore[arg-type]
+            connection.execute(sql.SQL(statement))
 
 
 def asked(url: str, query: str) -> list[tuple[Any, ...]]:

@@ -33,7 +33,7 @@ from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.compiled import share_compiled
 from lineage_store.store.database.dialects import time_now
-from lineage_store.store.database.failures import cause_of
+from lineage_store.store.database.failures import cause_of, is_damage
 from lineage_store.store.database.statements import driver_errors
 from lineage_store.texts import shown_url, without_passwords
 
@@ -237,7 +237,8 @@ def _failures_named(engine: Engine) -> Iterator[None]:
     except DBAPIError as error:
         sure = getattr(error.orig, "sqlstate", None) in _SURE_FAILURES
         unfit_url = isinstance(error, ProgrammingError) and error.statement is None
-        if not (sure or unfit_url or isinstance(error, OperationalError | InterfaceError)):
+        is_failure = isinstance(error, OperationalError | InterfaceError) or is_damage(error.orig)
+        if not (sure or unfit_url or is_failure):
             raise
         raise unavailable(engine, error) from error
 

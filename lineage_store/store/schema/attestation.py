@@ -22,6 +22,7 @@ from sqlalchemy import Connection, PrimaryKeyConstraint, UniqueConstraint, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from lineage_store.errors import PermissionDeniedError
 from lineage_store.store.schema import descriptions, distribution, partitions, view_ddl
 from lineage_store.store.schema.tables import STATISTICS, exists_on, metadata
 from lineage_store.store.schema.views import VIEWS
@@ -303,6 +304,7 @@ _HERE = text(
     "SELECT oid FROM pg_catalog.pg_namespace WHERE nspname OPERATOR(pg_catalog.=) pg_catalog.current_schema()"
 )
 _MADE_TEMPORARY = text("SELECT pg_catalog.pg_my_temp_schema()")
+_MAY = text("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMPORARY')")
 _SET_PATH = text("SELECT pg_catalog.set_config('search_path', :path, true)")
 Seen = Mapping[Key, tuple[str, bool]]
 """The definition of each object, and whether it acts on what is written or read, if it is not ours."""
@@ -312,7 +314,7 @@ def mark(connection: Connection, version_table: str) -> None:
     """Store on PostgreSQL with which words the server defines our objects now: after each change of ours to them."""
     fingerprint = ""
     if connection.dialect.name == "postgresql":
-        fingerprint = _fingerprint(connection, _seen(connection, version_table), _names(version_table))
+        fingerprint = _fingerprint(connection, _seen(connection, version_table), names(version_table))
     view_ddl.mark_up_to_date(connection, version_table, fingerprint)
 
 
@@ -320,10 +322,12 @@ def compared(connection: Connection, version_table: str, make: Make) -> Attested
     """As `examine`, on PostgreSQL word by word, without the digest that is stored in the database.
 
     Runs `make` in a schema of temporary objects, in a transaction inside that of `connection`, and takes it back.
-    Raises PermissionDeniedError, or a driver's error, where the role may not make temporary tables.
+    Raises PermissionDeniedError where the role may not make temporary tables.
     """
     if connection.dialect.name == "sqlite":
         return examine(connection, version_table, make=make)
+    if not connection.execute(_MAY).scalar():
+        raise PermissionDeniedError("This role may not make temporary tables.", cause="denied")
     found = _seen(connection, version_table)
     jobs = partitions.is_partitioned(connection)
     with connection.begin_nested() as taken_back:
@@ -346,9 +350,9 @@ def compared(connection: Connection, version_table: str, make: Make) -> Attested
 
 def _examine_postgresql(connection: Connection, version_table: str) -> Attested:
     found = _seen(connection, version_table)
-    attested = _sorted_out(connection, found, _names(version_table))
+    attested = _sorted_out(connection, found, names(version_table))
     stored = view_ddl.fingerprint(connection, version_table)
-    present = _fingerprint(connection, found, _names(version_table))
+    present = _fingerprint(connection, found, names(version_table))
     if attested.altered or stored == present or stored.split(":")[0] not in ("", present.split(":")[0]):
         return attested
     return replace(attested, changed=(OTHER_WORDS,))
@@ -412,7 +416,7 @@ _OUR_RIGHTS = "plpgsql t f search_path=here, pg_temp"
 
 
 @cache
-def _names(version_table: str) -> frozenset[Key]:
+def names(version_table: str) -> frozenset[Key]:
     keys: set[Key] = {
         ("table", version_table),
         ("column", f"{version_table}.version_num"),

@@ -19,7 +19,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, column, event, inspect, select, table
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import (
     AlteredStoreError,
@@ -39,6 +38,7 @@ from lineage_store.store.database.engine import (
     sqlite_path,
     writing,
 )
+from lineage_store.store.database.failures import was_a_store
 from lineage_store.store.database.file_watch import GONE
 from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.database.statements import execute_as_written
@@ -56,6 +56,10 @@ _MISTRUSTED = (
     "Nothing was read from it or written. Restore a backup of before (`lineage-store restore FILE --replace`), or move "
     "the store out of the way and read the log files again. Only if you know who changed it and trust what it holds: "
     "drop what is not ours, and the views that were changed; `lineage-store db upgrade` makes these anew."
+)
+_OF_BACKUP = (
+    "Nothing of it was restored. Use another backup, or make a new store and read the log files again: labels and "
+    "remarks are what only the backup has."
 )
 
 
@@ -83,20 +87,56 @@ def upgrade(
         refuse_newer(version or HEAD, f"The store {safe_url(engine.url)}")
         if version is None and engine.dialect.name == "postgresql":
             _refuse_other_text(connection)
-        are_views_ours = view_ddl.up_to_date(connection, VERSION_TABLE) if version else False
+        are_views_ours = False
         if version is not None:
-            found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, version))
-            if version != HEAD or not are_views_ours:
-                found = replace(found, views=())  # another release's; they are only dropped
-            elif found.missing_views:
-                are_views_ours = False
-            _refuse_altered(engine, replace(found, missing_views=()))
+            found, are_views_ours = _attested(connection, version)
+            refuse_altered(f"The store {safe_url(engine.url)}", replace(found, missing_views=()))
+            are_views_ours = are_views_ours and not found.missing_views
         if version != HEAD or not are_views_ours:
             _rebuild(connection, version)
         elif engine.dialect.name == "postgresql":
             attestation.mark(connection, VERSION_TABLE)  # a newer server has other words for the same
         if version is None:
             when_made(connection)
+
+
+def attest_backup(url: str, named: str) -> tuple[str, Attested]:
+    """Return the version of a SQLite file that is to be restored, and what it holds that is not ours.
+
+    Raises NotAStoreError, SchemaTooNewError, AlteredStoreError, DatabaseUnavailableError.
+    """
+    engine = open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
+    with _closing(engine):
+        if (version := _current(engine)) is None:
+            raise _not_a_store(engine, "holds nothing")
+        refuse_newer(version, named)
+        with reading(engine) as connection:
+            found, _ = _attested(connection, version)
+        refuse_altered(named, replace(found, missing_views=()), hint=_OF_BACKUP)
+        return version, found
+
+
+def make_at(url: str, version: str) -> None:
+    """Make the tables of a version in a new SQLite file; of HEAD also the views."""
+    engine = open_engine(url, allow_network_filesystem=True, statement_timeout_s=0)
+    with _closing(engine), writing(engine) as connection:
+        if version == HEAD:
+            _rebuild(connection, None)
+        else:
+            _migrate(connection, version)
+
+
+def _attested(connection: Connection, version: str) -> tuple[Attested, bool]:
+    """Compare a catalog with that of a version, as thoroughly as this role may; return also whether views are HEAD's.
+
+    Views of another release are not compared: they are dropped, or not restored.
+    """
+    are_views_ours = version == HEAD and view_ddl.up_to_date(connection, VERSION_TABLE)
+    try:
+        found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, version))
+    except PermissionDeniedError:
+        found = attestation.examine(connection, VERSION_TABLE)
+    return (found if are_views_ours else replace(found, views=())), are_views_ours
 
 
 def wait_for_turn(connection: Connection) -> None:
@@ -173,7 +213,7 @@ def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
             f"The views of the store {safe_url(store.url)} are another release's.",
             hint="Stop the daemon and run `lineage-store db upgrade`.",
         )
-    _refuse_altered(store, found)
+    refuse_altered(f"The store {safe_url(store.url)}", found)
     return found
 
 
@@ -186,13 +226,18 @@ def make(connection: Connection, version: str) -> None:
             descriptions.store(connection)
 
 
-def _refuse_altered(store: Engine, found: Attested) -> None:
-    if not (altered := found.altered):
-        return
+def refuse_altered(named: str, found: Attested, hint: str = _MISTRUSTED) -> None:
+    """Raise AlteredStoreError for what is not as it should be in the store or backup `named`."""
+    if altered := found.altered:
+        raise altered_store(named, altered, hint)
+
+
+def altered_store(named: str, altered: tuple[str, ...], hint: str = _OF_BACKUP) -> AlteredStoreError:
+    """Return the error for what is not as it should be, in words, in the store or backup `named`."""
     more = f"; and {len(altered) - _SHOWN} more" if len(altered) > _SHOWN else ""
-    raise AlteredStoreError(
-        f"The store {safe_url(store.url)} is not as lineage_store made it: {'; '.join(altered[:_SHOWN])}{more}.",
-        hint=_MISTRUSTED,
+    return AlteredStoreError(
+        f"{named} is not as lineage_store made it: {'; '.join(altered[:_SHOWN])}{more}.",
+        hint=hint,
         altered=altered,
     )
 
@@ -310,8 +355,9 @@ def _closing(engine: Engine) -> Iterator[None]:
 def _foreign_file_named(engine: Engine) -> Iterator[None]:
     try:
         yield
-    except DatabaseError as error:
-        if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
+    except DatabaseUnavailableError as error:
+        path = sqlite_path(engine.url)
+        if error.cause == "damaged" and path is not None and not was_a_store(path):
             raise _not_a_store(engine, "is a file of another kind") from error
         raise
 
