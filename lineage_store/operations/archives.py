@@ -170,7 +170,7 @@ def _entry(line: str, owner: str) -> Entry:
             f"The archive lists what pg_dump does not: {escaped(line[:200])}.", hint=_USE_ANOTHER
         )
     kind = next((kind for kind in _KINDS if found[2].startswith(f"{kind} ")), "")
-    schema, _, rest = found[2].removeprefix(kind).strip().partition(" ")
+    schema, _, rest = found[2].removeprefix(kind).lstrip().partition(" ")
     if owner and rest.endswith(f" {owner}"):
         return Entry(int(found[1]), kind or "OBJECT", schema, rest.removesuffix(f" {owner}"), owner)
     name, _, other = rest.rpartition(" ")

@@ -149,7 +149,9 @@ def put_back(engine: Engine, granted: Set[tuple[str, str, str]], owner: str | No
     what, in words.
     """
     with reading(engine) as connection:
-        plain = text("SELECT rolname FROM pg_roles WHERE NOT rolsuper AND rolname <> current_user")
+        plain = text(
+            "SELECT rolname FROM pg_roles WHERE NOT rolsuper AND rolname <> current_user AND NOT rolname ^@ 'pg_'"
+        )
         known = set(connection.execute(plain).scalars())
         schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
         parts = partitions.names(connection)

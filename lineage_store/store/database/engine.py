@@ -10,6 +10,7 @@ Does not know how files and sessions are set up (`sqlite`, `postgresql`), nor ta
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -241,13 +242,21 @@ def _failures_named(engine: Engine) -> Iterator[None]:
         if not (sure or unfit_url or is_failure):
             raise
         raise unavailable(engine, error) from error
+    except sqlite3.DatabaseError as error:  # of a cursor of the driver's own
+        if not is_damage(error):
+            raise
+        raise _unavailable(engine, error, str(error)) from error
 
 
 def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     """Return an error that says which database failed, why, and what to do."""
     said = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
+    return _unavailable(engine, error.orig, said)
+
+
+def _unavailable(engine: Engine, error: BaseException | None, said: str) -> DatabaseUnavailableError:
     cause = without_passwords(said)
-    why = cause_of(error.orig, cause, sqlite_path(engine.url))
+    why = cause_of(error, cause, sqlite_path(engine.url))
     kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
     return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))
 
