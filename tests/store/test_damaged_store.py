@@ -52,7 +52,7 @@ def page_of(path: Path, name: str, nth: int = 0) -> int:
     """The position of a page of a table or an index: its root, or a later one."""
     with closing(sqlite3.connect(path)) as connection:
         (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
-    return (root - 1 + nth) * PAGE
+    return (int(root) - 1 + nth) * PAGE
 
 
 def cut(share: float) -> Callable[[Path], None]:
