@@ -104,7 +104,7 @@ STORE = (
         "altered_store",
         STANDSTILL,
         "It is not as lineage_store made it: {altered}.",
-        "Restore a backup of before, or move the store out of the way and read the log files again.",
+        "Restore a backup of before, or make a new store and read the log files again.",
     ),
     Kind(
         "own_objects",

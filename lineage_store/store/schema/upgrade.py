@@ -53,9 +53,10 @@ UNFINISHED_COPY = "unfinished_copy"
 """A store has this table while another store is being copied into it; until that is finished, nobody may use it."""
 _SHOWN = 5
 _MISTRUSTED = (
-    "Nothing was read from it or written. Restore a backup of before (`lineage-store restore FILE --replace`), or move "
-    "the store out of the way and read the log files again. Only if you know who changed it and trust what it holds: "
-    "drop what is not ours, and the views that were changed; `lineage-store db upgrade` makes these anew."
+    "Nothing was read from it or written. Restore a backup of before (on SQLite by `lineage-store restore FILE "
+    "--replace`, on PostgreSQL into a new database), or make a new store and read the log files again. Only if you know "
+    "who changed it and trust what it holds: drop what is not ours, and the views that were changed; `lineage-store db "
+    "upgrade` makes these anew."
 )
 _OF_BACKUP = (
     "Nothing of it was restored. Use another backup, or make a new store and read the log files again: labels and "
