@@ -54,9 +54,9 @@ UNFINISHED_COPY = "unfinished_copy"
 _SHOWN = 5
 _MISTRUSTED = (
     "Nothing was read from it or written. Restore a backup of before (on SQLite by `lineage-store restore FILE "
-    "--replace`, on PostgreSQL into a new database), or make a new store and read the log files again. Only if you know "
-    "who changed it and trust what it holds: drop what is not ours, and the views that were changed; `lineage-store db "
-    "upgrade` makes these anew."
+    "--replace`, on PostgreSQL into a new database), or make a new store and read the log files again. Only if you "
+    "know who changed it and trust what it holds: drop what is not ours, and the views that were changed; "
+    "`lineage-store db upgrade` makes these anew."
 )
 _OF_BACKUP = (
     "Nothing of it was restored. Use another backup, or make a new store and read the log files again: labels and "
