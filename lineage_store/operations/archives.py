@@ -35,26 +35,10 @@ _OF_TABLES = (
 )
 _VIEWS = ("MATERIALIZED VIEW DATA", "MATERIALIZED VIEW", "VIEW")
 _WORDS = (
-    *(
-        "COMMENT",
-        "ACL",
-        "SCHEMA",
-        "DATABASE PROPERTIES",
-        "DATABASE",
-        "EXTENSION",
-        "SECURITY LABEL",
-        "DEFAULT ACL",
-    ),
-    *(
-        "PUBLICATION TABLE",
-        "PUBLICATION",
-        "SUBSCRIPTION",
-        "SERVER",
-        "FOREIGN DATA WRAPPER",
-        "FOREIGN TABLE",
-        "TYPE",
-    ),
-    *("USER MAPPING", "DOMAIN", "ACCESS METHOD", "BLOB METADATA", "BLOBS", "BLOB", "PROCEDURAL LANGUAGE"),
+    *("COMMENT", "ACL", "SCHEMA", "DATABASE PROPERTIES", "DATABASE", "EXTENSION", "SECURITY LABEL"),
+    *("DEFAULT ACL", "PUBLICATION TABLE", "PUBLICATION", "SUBSCRIPTION", "SERVER", "FOREIGN TABLE"),
+    *("FOREIGN DATA WRAPPER", "USER MAPPING", "TYPE", "DOMAIN", "ACCESS METHOD", "BLOB METADATA", "BLOBS"),
+    *("BLOB", "PROCEDURAL LANGUAGE"),
 )
 """Kinds that say something, or do nothing to a store."""
 _OF_DATABASES = ("EVENT TRIGGER", "CAST", "TRANSFORM")
@@ -64,17 +48,8 @@ _ACTING = (
     *("CONVERSION", "OPERATOR CLASS", "OPERATOR FAMILY", "OPERATOR"),
 )
 _ON_TABLES = (
-    *(
-        "CONSTRAINT",
-        "CHECK CONSTRAINT",
-        "FK CONSTRAINT",
-        "DEFAULT",
-        "TRIGGER",
-        "RULE",
-        "POLICY",
-        "ROW SECURITY",
-    ),
-    "TABLE ATTACH",
+    *("CONSTRAINT", "CHECK CONSTRAINT", "FK CONSTRAINT", "DEFAULT", "TRIGGER", "RULE", "POLICY"),
+    *("ROW SECURITY", "TABLE ATTACH"),
 )
 """Kinds whose name begins with that of their table."""
 _KINDS = tuple(sorted((*_ACTING, *_OF_TABLES, *_VIEWS, *_WORDS), key=len, reverse=True))
@@ -136,8 +111,9 @@ class Contents:
 
 def contents(engine: Engine, archive: Path) -> Contents:
     """Read an archive's table of contents. Raises LineageStoreError if it is no archive of a store."""
-    lines = client_programs.run(engine, "pg_restore", "--list", str(archive), connects=False).splitlines()
-    entries = [_entry(line, _owner(lines)) for line in lines if line and not line.startswith(";")]
+    lines = client_programs.run(engine, "pg_restore", "--list", str(archive), connects=False).split("\n")
+    owner = _owner(lines)
+    entries = [_entry(line, owner) for line in lines if line and not line.startswith(";")]
     tables = {entry.name: entry.schema for entry in entries if entry.kind == "TABLE"}
     for table in [VERSION_TABLE, *metadata.tables]:
         if table not in tables:
@@ -146,9 +122,10 @@ def contents(engine: Engine, archive: Path) -> Contents:
             )
     place = tables[VERSION_TABLE]
     ours = [entry for entry in entries if entry.schema == place and _is_ours(entry)]
-    others = [entry for entry in entries if entry not in ours and entry.kind not in _WORDS]
+    known = set(ours)
+    others = [entry for entry in entries if entry not in known and entry.kind not in _WORDS]
     acting = [entry for entry in others if _acts(entry, place)]
-    own = [entry for entry in others if entry not in acting and entry.kind in _MADE]
+    own = [entry for entry in others if entry.kind in _MADE]
     relations = {f"TABLE {entry.name}" for entry in ours if entry.kind in ("TABLE", "VIEW")}
     granting = [entry for entry in entries if entry.kind == "ACL" and entry.name in relations]
     return Contents(ours, acting, own, granting)
