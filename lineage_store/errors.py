@@ -207,6 +207,19 @@ class UnfinishedCopyError(NotAStoreError):
     """The database holds a copy of a store that has not come to its end."""
 
 
+class AlteredStoreError(LineageStoreError):
+    """The store holds objects that act on it and are not its own, or its own were changed."""
+
+    exit_code = ExitCode.SCHEMA
+
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, altered: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.altered = altered
+        """What is not as it should be: each object by its kind and name, in words."""
+
+
 class SchemaTooOldError(LineageStoreError):
     """The database has an older schema than this version needs."""
 
@@ -229,7 +242,7 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
         self.cause = cause
         """Why the database failed: down, locked, full, read-only, refused (the password), denied (permission), gone,
         replaced, closed (a SQLite store that only its user can open), busy (all connections of this process are in
-        use), conflict (a standby's replay cancelled the query), timeout, failed.
+        use), conflict (a standby's replay cancelled the query), timeout, damaged (a SQLite file), failed.
         """
 
 

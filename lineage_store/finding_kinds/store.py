@@ -44,6 +44,27 @@ STORE = (
         "database_replaced", STANDSTILL, "It was replaced by another file.", "Try again: the new one is used."
     ),
     Kind(
+        "database_damaged",
+        STANDSTILL,
+        "Its SQLite file is damaged.",
+        "Stop the daemon, and move the file away with the -wal and -shm beside it. Then restore the newest backup "
+        "(`lineage-store restore FILE`), or without one just ingest: the log files are read again. Labels and remarks "
+        "are in the store only; what can still be read of them: lineage-store sql --csv 'SELECT path, train_id, tag, "
+        "remark FROM annotation JOIN base_dir ON id = base_dir_id'. Is the disk well? The system's log may tell.",
+    ),
+    Kind(
+        "unchecked_store",
+        NOTE,
+        "The SQLite file was not checked for damage to its end within {within_s:g} s: {size_bytes:,} bytes.",
+        "To check all of it: `lineage-store backup FILE`, which reads every page and checks what it wrote.",
+    ),
+    Kind(
+        "empty_store",
+        NOTE,
+        "{path} is empty: no store was made there yet, or it was cut off.",
+        "If there was a store, restore a backup (`lineage-store restore FILE`); else the next ingest makes one there.",
+    ),
+    Kind(
         "database_failed",
         STANDSTILL,
         "It failed.",
@@ -78,6 +99,25 @@ STORE = (
     ),
     Kind(
         "unusable_store", STANDSTILL, "It cannot be used: {reason}", "Use another database, or mend this one."
+    ),
+    Kind(
+        "altered_store",
+        STANDSTILL,
+        "It is not as lineage_store made it: {altered}.",
+        "Restore a backup of before, or make a new store and read the log files again.",
+    ),
+    Kind(
+        "own_objects",
+        NOTE,
+        "It holds objects of an administrator: {objects}. They stay in use; no backup brings them along.",
+        "Keep the statements that make them: run these again after a restore.",
+    ),
+    Kind(
+        "unattested_words",
+        NOTE,
+        "This role may not make temporary tables, without which the definitions of tables and views are compared by a "
+        "digest that is stored beside them, not word by word.",
+        "Run doctor once as the owner of the tables, or let an administrator grant: GRANT TEMPORARY ON DATABASE.",
     ),
     Kind(
         "network_filesystem",

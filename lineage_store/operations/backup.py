@@ -2,7 +2,9 @@
 
 In: an engine or a URL, and a file. Out: a SQLite file or an archive of pg_dump; a restored store. Promises: a backup
 file is a consistent snapshot, checked and synced to disk, or does not appear at all; a killed restore leaves either
-the old contents or the restored ones; contents are replaced on request only, and never while an ingester leads.
+the old contents or the restored ones; contents are replaced on request only, and never while an ingester leads; a
+backup, which anybody may have made or changed, gives rows only: the tables, views and functions are made by our own
+code, nothing that the file says is run, and what acts in it is refused by name.
 Bookmarks are restored with the rows, so the next ingest reads what log files have gained since.
 """
 
@@ -17,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Engine, func, select
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import URL, Connection, Engine, func, select
+from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import (
     DatabaseUnavailableError,
@@ -26,20 +28,26 @@ from lineage_store.errors import (
     NotAStoreError,
     UnfinishedCopyError,
 )
+from lineage_store.finding_kinds import KINDS
+from lineage_store.operations import archives
 from lineage_store.operations.table_rows import any_row
 from lineage_store.output_files import replacing
 from lineage_store.store import leases
 from lineage_store.store.admin import client_programs, roles
 from lineage_store.store.admin.publish import copy_file
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
+from lineage_store.store.database import sqlite
+from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.locks import readers_of
-from lineage_store.store.schema import distribution, partitions, upgrade
+from lineage_store.store.schema import attestation, distribution, partitions, upgrade
+from lineage_store.store.schema.descriptions import SCHEMA_DOC
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
 
 PRIVATE = 0o600
 _SQLITE, _ARCHIVE = b"SQLite format 3\0", b"PGDMP"
 """The first bytes of the two kinds of backups."""
+_STEPS = 100_000
+_DAMAGED = "It is damaged: use an older backup."
 _NAME_ONE = "Name what `lineage-store backup` wrote of a store in the same kind of database."
 
 
@@ -52,6 +60,10 @@ class Restored:
     """The end of its last ingest cycle."""
     left: str | None
     """A statement that somebody else must run to restore the limits of roles, if this user may not; else None."""
+    not_restored: tuple[str, ...] = ()
+    """An administrator's own indexes, views and tables in the backup, which are never restored."""
+    rights: tuple[str, ...] = ()
+    """The roles that have the rights again which the backup says, in words."""
 
 
 def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None) -> int:
@@ -62,14 +74,18 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
     path = sqlite_path(engine.url)
     if path is not None and os.path.exists(target) and target.samefile(path):
         raise LineageStoreError(f"{target} is the store itself.", hint="Name another file.")
-    with _named(f"The backup {target} cannot be written"), replacing(target, PRIVATE) as new:
+    words = f"The backup {target} cannot be written"
+    with (
+        _named(words, f"The store is damaged. {KINDS['database_damaged'].remedy}"),
+        replacing(target, PRIVATE) as new,
+    ):
         if path is not None:
             copy_file(path, new.path, told)
             told("checking")
             _check_file(new.path, target)
         else:
             client_programs.run(engine, "pg_dump", "--format=custom", into=new.file)
-            _check_archive(engine, new.path)
+            archives.contents(engine, new.path)
     return target.stat().st_size
 
 
@@ -96,30 +112,31 @@ def restore(
         if path is None:
             _refuse_laid_out(engine)
         engine.dispose()
-        with _named(f"The store {safe_url(url)} cannot be restored from {source}"):
+        with _named(f"The store {safe_url(url)} cannot be restored from {source}", _DAMAGED):
             _refuse_other_kind(source, _SQLITE if path is not None else _ARCHIVE)
             if path is not None:
-                _restore_file(path, source, told)
+                own, rights = _restore_file(path, source, told), tuple[str, ...]()
+                upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
             else:
-                _restore_database(engine, source)
-        upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
+                own, rights = _restore_database(engine, url, source, told)
         left = roles.put_limits_back(engine)
         with reading(engine) as connection:
             jobs = connection.execute(select(func.count()).select_from(train_job)).scalar_one()
             last = connection.execute(select(func.max(ingest_cycle.c.finished_at))).scalar()
-        return Restored(jobs, last, left)
+        return Restored(jobs, last, left, own, rights)
     finally:
         engine.dispose()
 
 
 @contextmanager
-def _named(what: str) -> Iterator[None]:
+def _named(what: str, of_damage: str) -> Iterator[None]:
+    """Name failures of files; `of_damage` is the hint for a damaged SQLite file."""
     try:
         yield
     except (OSError, sqlite3.Error) as error:
         hint = "Do both directories exist, may this user write there, and is there room?"
         if type(error) is sqlite3.DatabaseError:  # errors of the system are subclasses
-            hint = "It is damaged: use an older backup."
+            hint = of_damage
         raise LineageStoreError(f"{what}: {error}.", hint=hint) from error
 
 
@@ -141,9 +158,11 @@ def _refuse_contents(engine: Engine, replace: bool) -> None:
         if not replace:
             raise
         return
-    except DatabaseError as error:
+    except DatabaseUnavailableError as error:
+        if error.cause != "damaged":
+            raise
         raise LineageStoreError(
-            f"The store {safe_url(engine.url)} cannot be read: {error.orig}.",
+            f"The store {safe_url(engine.url)} cannot be read: {error.message}",
             hint="Move it out of the way, with the files beside it, and restore again.",
         ) from error
     if has_contents and not replace:
@@ -179,14 +198,56 @@ def _has_contents(engine: Engine) -> bool:
         return any_row(connection, base_dir)
 
 
-def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> None:
+def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> tuple[str, ...]:
+    """Write the rows of a backup into a new file with tables of our own making; return what else the backup holds."""
     if path.exists() and path.samefile(source):
         raise LineageStoreError(f"{source} is the store itself.", hint="Name a backup.")
+    try:
+        version, found = upgrade.attest_backup(_url_of(source), f"The backup {source}")
+    except NotAStoreError as error:
+        raise LineageStoreError(f"{source} is no backup of a store.", hint=_NAME_ONE) from error
+    except DatabaseUnavailableError as error:
+        if isinstance(cause := getattr(error.__cause__, "orig", None), sqlite3.DatabaseError):
+            raise cause from error  # which is named as an error of the backup
+        raise
     with replacing(Path(os.path.realpath(path)), PRIVATE) as new:  # the operator may have linked the store
-        copy_file(source, new.path, told)
+        upgrade.make_at(_url_of(new.path), version)
+        _copy_rows(source, new.path, told)
         told("checking")
         _check_file(new.path, source)
         _close(path)
+    return found.own
+
+
+def _url_of(path: Path) -> str:
+    return URL.create("sqlite", database=str(path)).render_as_string()
+
+
+def _copy_rows(source: Path, target: Path, told: Callable[[str], None]) -> None:
+    """Copy the rows of all tables of a new SQLite file from a backup whose tables are the same."""
+    with closing(sqlite3.connect(f"file:{quote(str(target))}", uri=True, isolation_level=None)) as connection:
+        sqlite.harden(connection)
+        connection.set_progress_handler(lambda: 0, _STEPS)  # else a signal waits for the end of a statement
+        for pragma in ("journal_mode = DELETE", "synchronous = OFF", "foreign_keys = OFF"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("ATTACH ? AS backup", (f"file:{quote(str(source))}?mode=ro",))
+        tables = [
+            name
+            for (name,) in connection.execute(
+                "SELECT name FROM main.sqlite_schema WHERE type = 'table' ORDER BY 1"
+            )
+            if name not in (upgrade.VERSION_TABLE, SCHEMA_DOC) and not name.startswith("sqlite_")
+        ]
+        connection.execute("BEGIN")
+        for done, name in enumerate(tables, 1):
+            connection.execute(f'INSERT INTO main."{name}" SELECT * FROM backup."{name}"')  # noqa: S608 - ours
+            told(f"{done / len(tables):.0%}")
+        broken = connection.execute("PRAGMA main.foreign_key_check").fetchone()
+        if broken is not None:
+            raise sqlite3.DatabaseError(
+                f"a row of {broken[0]} belongs to a row of {broken[2]} that is not there"
+            )
+        connection.execute("COMMIT")
 
 
 def _check_file(path: Path, named: Path) -> None:
@@ -221,20 +282,67 @@ def _close(path: Path) -> None:
         ) from error
 
 
-def _check_archive(engine: Engine, archive: Path) -> None:
-    """Raise LineageStoreError unless it has every table of a store."""
-    listed = client_programs.run(engine, "pg_restore", "--list", str(archive), connects=False)
-    entries = [line.split() for line in listed.splitlines()]
-    there = {words[5] for words in entries if words[3:4] == ["TABLE"]}
-    for table in [upgrade.VERSION_TABLE, *metadata.tables]:
-        if table not in there:
-            raise LineageStoreError(f"{archive} is no backup of a store: it has no table {table}.")
+def _restore_database(
+    engine: Engine, url: str, archive: Path, told: Callable[[str], None]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write the rows of an archive into tables of our own making, in one transaction.
+
+    Return what else the archive holds, and who has which rights again: those that the archive says, if the store is
+    new; a store that is replaced keeps its own.
+    """
+    found = archives.contents(engine, archive)
+    named = f"The backup {archive}"
+    if found.acting:
+        raise upgrade.altered_store(named, tuple(f"{entry} is not ours" for entry in found.acting))
+    version = archives.version(engine, archive, found)
+    upgrade.refuse_newer(version, str(archive))
+    if version != upgrade.HEAD:
+        raise LineageStoreError(
+            f"{archive} has schema {version}; this version of lineage_store restores {upgrade.HEAD}.",
+            hint="Restore it with the release that wrote it, then upgrade: `lineage-store db upgrade`.",
+        )
+    is_new = _made_ready(engine, url)
+    if altered := archives.changed(engine, archive, found):
+        raise upgrade.altered_store(named, altered)
+    try:
+        with writing(engine) as connection:
+            upgrade.wait_for_turn(connection)
+            connection.exec_driver_sql(f"TRUNCATE {', '.join(metadata.tables)}")
+            if is_new and found.by_jobs:
+                partitions.cut_empty(connection, found.by_jobs)
+                partitions.create_functions(connection)
+                attestation.mark(connection, upgrade.VERSION_TABLE)
+            archives.load(
+                connection,
+                engine,
+                archive,
+                found,
+                told,
+                before_samples=lambda: partitions.ensure(connection, _job_ids(connection)),
+            )
+            told("checking")
+    except DBAPIError as error:
+        words = str(error.orig).strip().splitlines()[0]
+        raise LineageStoreError(
+            f"The store {safe_url(url)} cannot be restored from {archive}: {words}.",
+            hint="It is as it was. Is the archive whole, and does this user own the tables?",
+        ) from error
+    rights = roles.put_back(engine, archives.grants(engine, archive, found), found.owner) if is_new else ()
+    return tuple(map(str, found.own)), rights
 
 
-def _restore_database(engine: Engine, archive: Path) -> None:
-    _check_archive(engine, archive)
-    only = ("--data-only", f"--table={upgrade.VERSION_TABLE}", "--file=-")
-    told = client_programs.run(engine, "pg_restore", *only, str(archive), connects=False)
-    upgrade.refuse_newer(told.partition("\nCOPY ")[2].splitlines()[1], str(archive))
-    whole = ("--clean", "--if-exists", "--single-transaction", "--exit-on-error")
-    client_programs.run(engine, "pg_restore", *whole, str(archive))
+def _made_ready(engine: Engine, url: str) -> bool:
+    """Make or upgrade the store that is to get the rows; return whether it is new. Drops an unfinished copy's mark."""
+    try:
+        is_new = upgrade.is_empty(engine)
+    except UnfinishedCopyError:
+        is_new = False
+        with writing(engine) as connection:
+            connection.exec_driver_sql(f"TRUNCATE {', '.join(metadata.tables)}")
+            connection.exec_driver_sql(f"DROP TABLE {upgrade.UNFINISHED_COPY}")
+    upgrade.upgrade(url)
+    return is_new
+
+
+def _job_ids(connection: Connection) -> list[int]:
+    return list(connection.execute(select(train_job.c.id)).scalars())

@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 
 from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
-from lineage_store.errors import DatabaseUnavailableError, MindInsightException
+from lineage_store.errors import AlteredStoreError, DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
 from lineage_store.fields import less_is_better
 from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
@@ -32,11 +32,16 @@ from lineage_store.store.admin.roles import writing_functions_of_readers
 from lineage_store.store.catalog import bests, moved, policies, registry
 from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.database.filesystem import filesystem_type, is_network
+from lineage_store.store.database.sqlite import look_for_damage
 from lineage_store.store.schema import distribution, partitions, upgrade
+from lineage_store.store.schema.attestation import Attested
 from lineage_store.texts import from_stored
 
 LEAST_POSTGRESQL = 14
 STANDBY_LAGS_S = 60.0
+CHECKED_WITHIN_S = 20.0
+"""How long SQLite may look for damage in its file; it checks about a GB in that time, if the disk is quick."""
+_SHOWN = 20
 _PACKAGES = ("sqlalchemy", "alembic", "protobuf", "numpy", "apscheduler", "google-crc32c")
 
 
@@ -58,8 +63,11 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
     try:
         yield from _location(url, settings)
         with _opened(url) as engine:
-            yield _schema(engine)
-            if not upgrade.is_empty(engine):
+            if upgrade.is_empty(engine):
+                yield _ok("schema", "There is no store there yet; the first ingest makes it.")
+            else:
+                yield from _schema(engine, url)
+                yield from _pages(url)
                 yield from _layout(engine)
                 is_less = less_is_better(settings.less_is_better)
                 with reading(engine) as connection:
@@ -75,6 +83,9 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 yield log.finding
     except DatabaseUnavailableError as error:
         yield of_database(error.cause, what=error.message, remedy=error.hint)
+    except AlteredStoreError as error:
+        altered = "; ".join(error.altered)
+        yield finding("altered_store", THE_STORE, altered=altered, remedy=error.hint)
     except MindInsightException as error:
         yield finding("unusable_store", THE_STORE, reason=error.message, remedy=error.hint)
 
@@ -89,15 +100,51 @@ def _location(url: str, settings: Settings) -> Iterator[Finding]:
         yield finding("network_filesystem", THE_STORE, path=path, filesystem=kind)
     else:
         yield _ok(THE_STORE, f"{path} is on {kind or 'a filesystem that is not told'}.")
+    if os.path.isfile(path) and os.path.getsize(path) == 0:
+        yield finding("empty_store", THE_STORE, path=path)
     if os.path.exists(path) and not os.access(path, os.W_OK):
         yield finding("unwritable_store", THE_STORE, path=path, access=access_of(str(path)))
 
 
-def _schema(engine: Engine) -> Finding:
-    if upgrade.is_empty(engine):
-        return _ok("schema", "There is no store there yet; the first ingest makes it.")
-    upgrade.check(engine)
-    return _ok("schema", f"Schema {upgrade.HEAD}, as this release needs it.")
+def _schema(engine: Engine, url: str) -> Iterator[Finding]:
+    upgrade.check_version(engine)
+    found, is_thorough = _attested(engine, url)
+    yield _ok("schema", f"Schema {upgrade.HEAD}, as this release needs it.")
+    if not is_thorough:
+        yield finding("unattested_words", THE_STORE)
+    if found.own:
+        more = f" and {len(found.own) - _SHOWN} more" if len(found.own) > _SHOWN else ""
+        yield finding("own_objects", THE_STORE, objects=", ".join(found.own[:_SHOWN]) + more)
+
+
+def _pages(url: str) -> Iterator[Finding]:
+    """Look for damage in a SQLite file."""
+    path = sqlite_path(url)
+    if path is None:
+        return
+    words, is_checked = look_for_damage(path, CHECKED_WITHIN_S)
+    if words is not None:
+        yield of_database("damaged", what=f"The SQLite file is damaged: {words}.")
+    elif not is_checked:
+        yield finding("unchecked_store", THE_STORE, within_s=CHECKED_WITHIN_S, size_bytes=path.stat().st_size)
+    else:
+        yield _ok("pages", "No page of the SQLite file is damaged.")
+
+
+def _attested(engine: Engine, url: str) -> tuple[Attested, bool]:
+    """Compare the catalog with what the code makes; return also whether word by word.
+
+    On PostgreSQL that needs somebody who may make temporary tables, which are taken back.
+    """
+    if engine.dialect.name != "postgresql":
+        return upgrade.attest(engine), True
+    writer = open_engine(url, statement_timeout_s=0)
+    try:
+        return upgrade.attest(writer, thoroughly=True), True
+    except DatabaseUnavailableError:  # it may not, or the server only reads
+        return upgrade.attest(engine), False
+    finally:
+        writer.dispose()
 
 
 def layout_of(engine: Engine) -> str:

@@ -41,6 +41,7 @@ STATUS: Mapping[type[MindInsightException], HTTPStatus] = {
     errors.PayloadUnavailableError: HTTPStatus.GONE,
     errors.LineageQuerySummaryDataError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotAStoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.AlteredStoreError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SchemaTooOldError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SchemaTooNewError: HTTPStatus.SERVICE_UNAVAILABLE,
 }

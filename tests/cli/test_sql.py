@@ -64,10 +64,10 @@ POSTGRES_WRITES = [
     "SET SESSION AUTHORIZATION postgres",
     "SELECT set_config('session_authorization', 'postgres', true)",
     "SELECT set_config('transaction_read_only', 'off', true)",
-    "SELECT set_config('default_transaction_read_only', 'off', false), delete_jobs()",
-    "SELECT delete_jobs()",
+    "SELECT set_config('default_transaction_read_only', 'off', false), apart.delete_jobs()",
+    "SELECT apart.delete_jobs()",
     "SELECT query_to_xml('DELETE FROM train_job', true, true, '')",
-    "SELECT query_to_xml('SELECT delete_jobs()', true, true, '')",
+    "SELECT query_to_xml('SELECT apart.delete_jobs()', true, true, '')",
     "SELECT * INTO other FROM train_job",
     "SELECT * FROM train_job FOR UPDATE",
     "SELECT nextval('train_job_id_seq')",
@@ -193,7 +193,11 @@ def test_not_even_who_owns_the_tables_writes(run: Run, on_postgres: str, base_di
         grant(store.engine, Roles(owner=make_url(owner).username))
         with store.engine.begin() as connection:
             connection.execute(
-                text("CREATE FUNCTION delete_jobs() RETURNS void AS 'DELETE FROM train_job' LANGUAGE sql")
+                text(
+                    "CREATE SCHEMA apart;"
+                    "CREATE FUNCTION apart.delete_jobs() RETURNS void AS 'DELETE FROM public.train_job' LANGUAGE sql;"
+                    "GRANT USAGE ON SCHEMA apart TO PUBLIC"
+                )
             )
         before = natural_contents(store.engine), _world(store.engine)
         for statement in [*WRITES, *POSTGRES_WRITES]:
@@ -203,7 +207,7 @@ def test_not_even_who_owns_the_tables_writes(run: Run, on_postgres: str, base_di
             run("--database", owner, "sql", statement)
         assert (natural_contents(store.engine), _world(store.engine)) == before
         with store.engine.begin() as connection:
-            connection.execute(text("DROP FUNCTION delete_jobs"))
+            connection.execute(text("DROP SCHEMA apart CASCADE"))
 
 
 @pytest.mark.usefixtures("on_postgres")

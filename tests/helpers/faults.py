@@ -21,15 +21,11 @@ from helpers.ingesting import column
 from lineage_store.store.database.engine import open_engine, writing
 
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'"
-_WITHOUT_SPACE = """
-CREATE OR REPLACE FUNCTION without_space() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100';
-END $$;
-CREATE TRIGGER without_space BEFORE INSERT ON scalar_sample EXECUTE FUNCTION without_space()
-"""
-_WITH_SPACE = (
-    "CREATE OR REPLACE FUNCTION without_space() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+_WITHOUT_SPACE = (  # in the session's own schema, which hides ours: the store's catalog stays as it is
+    "CREATE TEMPORARY TABLE scalar_sample (LIKE scalar_sample)",
+    "CREATE FUNCTION pg_temp.without_space() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$",
+    "CREATE TRIGGER without_space BEFORE INSERT ON scalar_sample EXECUTE FUNCTION pg_temp.without_space()",
 )
 
 
@@ -78,13 +74,8 @@ def full(engine: Engine) -> Iterator[None]:
         with every_connection(engine, f"PRAGMA max_page_count = {pages}"):
             yield
         return
-    other = open_engine(url_of(engine))
-    with writing(other) as connection:
-        connection.exec_driver_sql(_WITHOUT_SPACE)
-    yield
-    with writing(other) as connection:
-        connection.exec_driver_sql(_WITH_SPACE)
-    other.dispose()
+    with every_connection(engine, *_WITHOUT_SPACE):
+        yield
 
 
 @contextmanager

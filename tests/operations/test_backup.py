@@ -533,7 +533,8 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
         on_engine(postgres_url, grant, Roles(ingest=ingest, readers=(reader,), analysts=(analyst,)))
         file = back_up(postgres_url, tmp_path / "backup")
         with databases.postgres_database(postgres_server) as other:
-            assert restore(other, file) == Restored(0, None, None)
+            rights = (f"{ingest} (ingest)", f"{reader} (reader)", f"{analyst} (analyst)")
+            assert restore(other, file) == Restored(0, None, None, rights=rights)
             settings = (
                 "SELECT rolname, setconfig FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = setrole"
                 " JOIN pg_database d ON d.oid = setdatabase WHERE datname = current_database() ORDER BY 1"

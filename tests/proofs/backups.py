@@ -21,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from helpers.databases import client_programs_directory
@@ -31,7 +32,7 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
-from lineage_store.operations import backup
+from lineage_store.operations import archives, backup
 from lineage_store.store.admin import client_programs
 from proofs import ledger
 from proofs.children import KILLED, at_once, forked
@@ -52,7 +53,6 @@ from proofs.proof import (
 _CLIENTS = ("pg_dump", "pg_restore")
 _MOST_CONTROLS = 60
 _CUTS_OF_KILLS = 5
-_WHOLE = "--single-transaction"
 _BETWEEN_S = 0.5
 """How long a restore in many transactions pauses in between, so that kills meet it half done even on a busy machine."""
 _OTHERS = (
@@ -250,18 +250,15 @@ def _in_place() -> None:
 
 
 def _in_many_transactions() -> None:
-    run = client_programs.run
+    load = archives._load
 
-    def run_otherwise(engine: Any, program: str, *arguments: str, **more: Any) -> str:
-        if _WHOLE not in arguments:
-            return run(engine, program, *arguments, **more)
-        others = [each for each in arguments if each != _WHOLE]
-        for section in ("pre-data", "data", "post-data"):
-            run(engine, program, f"--section={section}", *others, **more)
-            time.sleep(_BETWEEN_S)
-        return ""
+    def load_otherwise(connection: Connection, *others: Any) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.commit()
+        time.sleep(_BETWEEN_S)
+        load(connection, *others)
 
-    vars(client_programs)["run"] = run_otherwise
+    vars(archives)["_load"] = load_otherwise
 
 
 def _living_on() -> None:

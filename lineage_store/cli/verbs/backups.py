@@ -32,10 +32,14 @@ def backup_verb(session: Session, file: str) -> None:
 def restore_verb(session: Session, file: str, replace: bool) -> int:
     """Let the store be what a backup says.
 
+    Only rows are taken from the backup: tables and views are made anew, nothing in it is run. A backup in which
+    something acts, such as a trigger, or in which a table or view of ours was changed, is refused by name. Indexes,
+    views and tables of an administrator are told, and not restored.
+
     Stop the daemon first. What log files have gained since the backup is read again by the next ingest, or by the
-    daemon when it starts; labels and remarks of the time since are lost. Rights and limits of roles are put back, where
-    those exist; where this user may not set the limits, the one statement that a superuser must run is printed, and the
-    exit code is 3.
+    daemon when it starts; labels and remarks of the time since are lost. In a new database, rights and limits of roles
+    are put back as `db grant` gives them, where those exist, and told; where this user may not set the limits, the one
+    statement that a superuser must run is printed, and the exit code is 3.
 
     \b
     lineage-store restore /srv/backups/lineage.db
@@ -50,6 +54,10 @@ def restore_verb(session: Session, file: str, replace: bool) -> int:
     if found.last_ingest_at is not None:
         since = f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC"
         click.echo(f"What log files have gained since {since} is read by the next ingest.")
+    if found.not_restored:
+        click.echo(f"Objects of an administrator in it were not restored: {', '.join(found.not_restored)}.")
+    if found.rights:
+        click.echo(f"Rights as the backup says: {', '.join(found.rights)}.")
     if found.left is None:
         return ExitCode.OK
     session.note("Without limits on time yet: only a superuser may alter readers and analysts. Let one run:")

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from sqlalchemy import Engine
 
@@ -33,6 +33,7 @@ if os.getppid() == int(sys.argv[1]):
 process with threads must not run Python code between fork and exec."""
 
 _SERVICE = "lineage_store"
+_WORDS_BYTES = 10_000
 
 
 def run(
@@ -55,12 +56,39 @@ def run(
             env=environment,
         )
     if ended.returncode:
-        words = without_passwords(ended.stderr).strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise LineageStoreError(
-            f"{program} failed: {' '.join(words[:3])}",
-            hint="Does this user own the tables, is the archive whole, and is there room on the disk?",
-        )
+        raise _failed(program, ended.stderr, ended.returncode)
     return ended.stdout or ""
+
+
+@contextmanager
+def reading_from(engine: Engine, program: str, *arguments: str) -> Iterator[IO[bytes]]:
+    """Run a program that does not connect, and yield its stdout; it is ended with the block.
+
+    Raises LineageStoreError if no fitting version is found, and at the end of stdout if the program failed.
+    """
+    command = [*_mortally(), _fitting(engine, program), *arguments]
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process,  # noqa: S603 - as above
+    ):
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        except BaseException:
+            process.kill()
+            raise
+        process.stdout.close()
+        if code := process.wait():
+            said.seek(0)
+            raise _failed(program, said.read(_WORDS_BYTES).decode(errors="replace"), code)
+
+
+def _failed(program: str, said: str, code: int) -> LineageStoreError:
+    words = without_passwords(said).strip().splitlines() or [f"exit code {code}"]
+    return LineageStoreError(
+        f"{program} failed: {' '.join(words[:3])}",
+        hint="Does this user own the tables, is the archive whole, and is there room on the disk?",
+    )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, text
 from lineage_store.errors import LineageStoreError
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.schema import distribution, partitions, upgrade
+from lineage_store.store.schema import attestation, distribution, partitions, upgrade
 from lineage_store.store.schema.distribution import Part
 
 LEAST_CITUS = 11
@@ -40,6 +40,7 @@ def distribute(engine: Engine, part: Part, shards: int = distribution.SHARDS) ->
             upgrade.wait_for_turn(connection)
             for statement in (_SEQUENTIALLY, *found):
                 connection.exec_driver_sql(statement)
+            attestation.mark(connection, upgrade.VERSION_TABLE)
     for statement in distribution.clearing(part):
         with writing(engine) as connection:
             upgrade.wait_for_turn(connection)

@@ -22,8 +22,8 @@ from sqlalchemy.schema import SetTableComment
 from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.database.engine import reading, writing
 from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import distribution, partitions, upgrade, view_ddl
-from lineage_store.store.schema.partitions import SAMPLE_TABLES
+from lineage_store.store.schema import attestation, distribution, partitions, upgrade, view_ddl
+from lineage_store.store.schema.partitions import NOTING_BODIES, SAMPLE_KEY, SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ FEW_CHANGES = 10_000
 MOST_JOBS = 1 << 30
 _DROP_TRIES = 10
 
-_KEY = "job_id, series_no, step"
 _EVENTS: tuple[tuple[str, str], ...] = (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "OLD"))
 _NEXT_JOBS = text(
     "SELECT max(job_id), (SELECT max(job_id) FROM series) FROM"
@@ -165,10 +164,9 @@ def _begin(connection: Connection, by_jobs: int | None) -> None:
     for table in SAMPLE_TABLES:
         for statement in (
             f"CREATE TABLE {table}_next (LIKE {table} INCLUDING ALL) {cut}",
-            f"CREATE TABLE {table}_changed ({_KEY.replace(',', ' bigint,')} bigint, taken boolean DEFAULT false)",
+            f"CREATE TABLE {table}_changed ({SAMPLE_KEY.replace(',', ' bigint,')} bigint, taken boolean DEFAULT false)",
             f"CREATE FUNCTION note_{table}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
-            f" SET search_path = {schema}, pg_temp AS $$ BEGIN"
-            f" INSERT INTO {table}_changed SELECT {_KEY} FROM changed; RETURN NULL; END $$",
+            f" SET search_path = {schema}, pg_temp AS $${NOTING_BODIES[f'note_{table}()']}$$",
             *(
                 f"CREATE TRIGGER note_{event.lower()} AFTER {event} ON {table} REFERENCING {rows} TABLE AS changed"
                 f" FOR EACH STATEMENT EXECUTE FUNCTION note_{table}()"
@@ -193,7 +191,7 @@ def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str],
             # A removed job may have samples left in a partition that is not dropped yet.
             there = "EXISTS (SELECT FROM train_job WHERE id = job_id)"
             connection.exec_driver_sql(
-                f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {_KEY}"
+                f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {SAMPLE_KEY}"
             )
         done = last
         told(f"{table}: copied up to job {last:,} of {greatest:,}, about {last / greatest:.0%}.")
@@ -203,12 +201,12 @@ def _bring_over(connection: Connection, table: str, by_jobs: int | None) -> int:
     """Copy the rows that were noted since the last call into the new table; return how many notes there were."""
     noted = connection.exec_driver_sql(f"UPDATE {table}_changed SET taken = true").rowcount
     if noted:
-        taken = f"(SELECT {_KEY} FROM {table}_changed WHERE taken)"
+        taken = f"(SELECT {SAMPLE_KEY} FROM {table}_changed WHERE taken)"
         connection.exec_driver_sql(f"ANALYZE {table}_changed")
         _make_partitions(connection, table, by_jobs, taken)
-        connection.exec_driver_sql(f"DELETE FROM {table}_next WHERE ({_KEY}) IN {taken}")
+        connection.exec_driver_sql(f"DELETE FROM {table}_next WHERE ({SAMPLE_KEY}) IN {taken}")
         connection.exec_driver_sql(
-            f"INSERT INTO {table}_next SELECT * FROM {table} WHERE ({_KEY}) IN {taken} ORDER BY {_KEY}"
+            f"INSERT INTO {table}_next SELECT * FROM {table} WHERE ({SAMPLE_KEY}) IN {taken} ORDER BY {SAMPLE_KEY}"
         )
         connection.exec_driver_sql(f"DELETE FROM {table}_changed WHERE taken")
     return noted
@@ -263,6 +261,7 @@ def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
             grants += [f"GRANT EXECUTE ON FUNCTION {name} TO {role}" for name in partitions.FUNCTIONS]
     for grant in grants:
         execute_as_written(connection, grant)
+    attestation.mark(connection, upgrade.VERSION_TABLE)
 
 
 def _make_partitions(connection: Connection, table: str, by_jobs: int | None, jobs: str) -> None:

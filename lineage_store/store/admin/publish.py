@@ -17,8 +17,10 @@ from urllib.parse import quote
 from sqlalchemy import Engine
 
 from lineage_store.errors import LineageStoreError
+from lineage_store.finding_kinds import KINDS
 from lineage_store.output_files import replacing
 from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.database.failures import is_damage
 
 READ_BY_ALL = 0o444
 PAGES_AT_A_TIME = 16_384
@@ -51,7 +53,9 @@ def publish(
     except (OSError, sqlite3.Error) as error:
         raise LineageStoreError(
             f"The snapshot {target} cannot be written: {error}.",
-            hint="Does its directory exist, may this user write there, and is there room?",
+            hint=KINDS["database_damaged"].remedy
+            if is_damage(error)
+            else "Does its directory exist, may this user write there, and is there room?",
         ) from error
 
 

@@ -31,11 +31,11 @@ from lineage_store.errors import (
     LineageParamValueError,
     LineageQuerySummaryDataError,
 )
-from lineage_store.findings import cause_in
+from lineage_store.findings import cause_in, of_database
 from lineage_store.store.database import postgresql
 from lineage_store.store.database.conflicts import CONFLICT
 from lineage_store.store.database.engine import connected, open_engine
-from lineage_store.store.database.failures import cause_of
+from lineage_store.store.database.failures import cause_of, is_damage
 from lineage_store.texts import meant, shown
 
 if TYPE_CHECKING:
@@ -277,6 +277,11 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
     try:
         yield
     except errors as error:
+        if is_damage(error):
+            hint = of_database("damaged").remedy
+            raise DatabaseUnavailableError(
+                f"The SQLite file is damaged: {error}.", hint=hint, cause="damaged"
+            ) from error
         if deadline.ran_out:
             raise LineageQuerySummaryDataError(
                 f"The statement took longer than {deadline.seconds:g} s to its first row and was ended.",

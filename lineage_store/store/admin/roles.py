@@ -7,7 +7,7 @@ passes through here. New tables and views of a later release need another grant;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
@@ -194,6 +194,54 @@ def put_limits_back(engine: Engine) -> str | None:
 
 
 _OWNER = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = CAST(:name AS regclass)")
+
+
+def put_back(engine: Engine, granted: Set[tuple[str, str, str]], owner: str | None) -> tuple[str, ...]:
+    """Give the rights that an archive grants, as (role, relation, privilege), in the ways in which `grant` gives them.
+
+    Who may insert jobs ingests, who may read them is a reader, who may read views an analyst, and `owner`, if given,
+    owns the tables. Roles that this server does not have and superusers get nothing, nor does PUBLIC. Return who got
+    what, in words.
+    """
+    with reading(engine) as connection:
+        plain = text(
+            "SELECT rolname FROM pg_roles WHERE NOT rolsuper AND rolname <> current_user AND NOT rolname ^@ 'pg_'"
+        )
+        known = set(connection.execute(plain).scalars())
+        schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
+        parts = partitions.names(connection)
+    place = _Place(_quoted(schema), _quoted(database))
+    writers = {role for role, name, what in granted if name == _TABLES[0] and what == "INSERT"} & known
+    readers = {
+        role for role, name, what in granted if name == _TABLES[0] and what == "SELECT"
+    } & known - writers
+    analysts = {role for role, name, what in granted if name == _VIEWS[0] and what == "SELECT"} & known
+    analysts -= writers | readers
+    found = [each for role in sorted(writers) for each in _of_ingest(_quoted(role), place)]
+    if parts:
+        found += [
+            f"GRANT EXECUTE ON FUNCTION {place.schema}.{each} TO {_quoted(role)}"
+            for role in sorted(writers)
+            for each in partitions.FUNCTIONS
+        ]
+    for role in sorted(readers):
+        found += _reading(_quoted(role), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
+    for role in sorted(analysts):
+        found += _reading(_quoted(role), place, [*_VIEWS, VERSION_TABLE])
+    if owner is not None and owner in known:
+        found += _of_owner(_quoted(owner), place, parts)
+        if parts:
+            found += [
+                f"ALTER FUNCTION {place.schema}.{each} OWNER TO {_quoted(owner)}"
+                for each in partitions.FUNCTIONS
+            ]
+    with writing(engine) as connection:
+        for statement in found:
+            execute_as_written(connection, statement)
+    some = (("owner", {owner} & known), ("ingest", writers), ("reader", readers), ("analyst", analysts))
+    return tuple(f"{role} ({kind})" for kind, names in some for role in sorted(names, key=str))
+
+
 _UNLIMITED = text("""
 SELECT rolname FROM pg_roles r
 WHERE EXISTS (SELECT FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
@@ -231,11 +279,14 @@ def _of_ingest(role: str, place: _Place) -> list[str]:
 
 
 def _of_reader(role: str, place: _Place, names: Sequence[str]) -> list[str]:
+    return [*_reading(role, place, names), *_limits(role, place.database)]
+
+
+def _reading(role: str, place: _Place, names: Sequence[str]) -> list[str]:
     return [
         f"REVOKE ALL ON ALL TABLES IN SCHEMA {place.schema} FROM {role}",
         f"GRANT USAGE ON SCHEMA {place.schema} TO {role}",
         f"GRANT SELECT ON {place.named(names)} TO {role}",
-        *_limits(role, place.database),
     ]
 
 
@@ -258,7 +309,10 @@ def _of_owner(role: str, place: _Place, parts: Sequence[str]) -> list[str]:
     tables = [f"ALTER TABLE {place.schema}.{name} OWNER TO {role}" for name in owned]
     views = [f"ALTER VIEW {place.schema}.{name} OWNER TO {role}" for name in _VIEWS]
     statistics = f"ALTER STATISTICS {place.schema}.{STATISTICS} OWNER TO {role}"
-    return [f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views, statistics]
+    temporary = (
+        f"GRANT TEMPORARY ON DATABASE {place.database} TO {role}"  # upgrades attest with temporary tables
+    )
+    return [temporary, f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views, statistics]
 
 
 def _refuse_owner(connection: Connection, readers: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ Does not know how files and sessions are set up (`sqlite`, `postgresql`), nor ta
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -33,7 +34,7 @@ from lineage_store.store.database import pool, postgresql, sqlite
 from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.compiled import share_compiled
 from lineage_store.store.database.dialects import time_now
-from lineage_store.store.database.failures import cause_of
+from lineage_store.store.database.failures import cause_of, is_damage
 from lineage_store.store.database.statements import driver_errors
 from lineage_store.texts import shown_url, without_passwords
 
@@ -237,16 +238,25 @@ def _failures_named(engine: Engine) -> Iterator[None]:
     except DBAPIError as error:
         sure = getattr(error.orig, "sqlstate", None) in _SURE_FAILURES
         unfit_url = isinstance(error, ProgrammingError) and error.statement is None
-        if not (sure or unfit_url or isinstance(error, OperationalError | InterfaceError)):
+        is_failure = isinstance(error, OperationalError | InterfaceError) or is_damage(error.orig)
+        if not (sure or unfit_url or is_failure):
             raise
         raise unavailable(engine, error) from error
+    except sqlite3.DatabaseError as error:  # of a cursor of the driver's own
+        if not is_damage(error):
+            raise
+        raise _unavailable(engine, error, str(error)) from error
 
 
 def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
     """Return an error that says which database failed, why, and what to do."""
     said = str(error.orig).strip().splitlines()[0] if error.orig else type(error).__name__
+    return _unavailable(engine, error.orig, said)
+
+
+def _unavailable(engine: Engine, error: BaseException | None, said: str) -> DatabaseUnavailableError:
     cause = without_passwords(said)
-    why = cause_of(error.orig, cause, sqlite_path(engine.url))
+    why = cause_of(error, cause, sqlite_path(engine.url))
     kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
     return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))
 

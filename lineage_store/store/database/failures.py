@@ -34,8 +34,20 @@ _NOT_READABLE = (
     "snapshot for them (`lineage-store publish FILE`)."
 )
 TOO_LONG = "The statement was ended: ask for less, or allow more with the setting statement_timeout_s."
-_OF_SQLITE = {5: "locked", 6: "locked", 8: "read-only", 9: "timeout", 13: "full"}
-"""By primary result code: BUSY, LOCKED, READONLY, INTERRUPT, FULL."""
+_OF_SQLITE = {
+    5: "locked",
+    6: "locked",
+    8: "read-only",
+    9: "timeout",
+    11: "damaged",
+    13: "full",
+    26: "damaged",
+}
+"""By primary result code: BUSY, LOCKED, READONLY, INTERRUPT, CORRUPT, FULL, NOTADB."""
+_MAGIC = b"SQLite format 3\0"
+_BEGINNING_BYTES = 1 << 20
+_OF_A_STORE = b"lineage_store_version"
+"""In the first page of every store's file: the name of a table."""
 _OF_SQLSTATE = {
     "25006": "read-only",
     "40001": CONFLICT,
@@ -98,10 +110,28 @@ def cause_of(error: BaseException | None, words: str, path: Path | None) -> Find
         return of_database(kind, remedy=_HALF_MADE)
     if kind == "locked":
         return of_database(kind, remedy=locked_remedy(path))
+    if kind == "damaged":
+        return of_database(kind)
     if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
         return of_database(kind, remedy=remedy)
     # On a full disk SQLite also says "disk I/O error", when a file beside the database cannot grow.
     return of_disk(path) or of_database(kind, remedy=_IS_IT_WELL if remedy == _IS_IT_UP else remedy)
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether SQLite says that what it reads is no sound SQLite file."""
+    return isinstance(error, sqlite3.DatabaseError) and _kind_by_code(error) == "damaged"
+
+
+def was_a_store(path: Path) -> bool:
+    """Return whether a file that SQLite does not take for one of its own has traces of a store: it is damaged then."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING_BYTES)
+    except OSError:
+        return False
+    header = beginning[:100]
+    return header.startswith(_MAGIC) or not header.strip(b"\0") or _OF_A_STORE in beginning
 
 
 def of_disk(path: Path) -> Finding | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +23,7 @@ from sqlalchemy.engine import URL
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, PermissionDeniedError
 from lineage_store.store.database import file_watch, pool
-from lineage_store.store.database.failures import UNABLE_TO_OPEN
+from lineage_store.store.database.failures import UNABLE_TO_OPEN, is_damage
 from lineage_store.store.database.filesystem import (
     beside,
     filesystem_type,
@@ -39,6 +40,7 @@ APPLICATION_ID = 0x4C537472
 """`LStr` in ASCII: marks our files (the command `file` shows it)."""
 WAL_KEPT_BYTES = 64 * 1024 * 1024
 """SQLite cuts the write-ahead log to this size when it reuses it: a long reader may have made it longer."""
+_STEPS_BETWEEN_LOOKS = 1_000
 _CACHE_KIB = 64 * 1024
 _WAL_VERSION = slice(18, 20)
 """The bytes of a file's header that say whether it is in WAL mode."""
@@ -96,6 +98,7 @@ def make_engine(
 
 def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
     connection.isolation_level = None  # else the driver begins transactions of its own
+    harden(connection)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     if query_only:
@@ -104,6 +107,36 @@ def _prepare(connection: sqlite3.Connection, *, query_only: bool) -> None:
         _write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+
+
+def harden(connection: sqlite3.Connection) -> None:
+    """Let nothing in a file's schema call a function that does more than compute, and read no page without checks."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def look_for_damage(path: Path, within_s: float) -> tuple[str | None, bool]:
+    """Check the structure of every page, then rows against their indexes, for `within_s` at most.
+
+    Return what SQLite says of the first damage, None if it found none, and whether it came to the end of the pages.
+    """
+    end = time.monotonic() + within_s
+    is_checked = False
+    with closing(sqlite3.connect(_read_only_uri(path), uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+        harden(connection)
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
+        try:
+            for check in ("quick_check", "integrity_check"):
+                (said,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
+                is_checked = True
+                if said != "ok":
+                    return said.partition("\n")[0], True
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                return str(error), True
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+    return None, is_checked
 
 
 def _refuse_out_of_reach(path: Path) -> None:

@@ -15,6 +15,11 @@ from sqlalchemy.dialects import postgresql
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
 
+SCHEMA_DOC = "schema_doc"
+CREATE_SCHEMA_DOC = (
+    f"CREATE TABLE {SCHEMA_DOC} (table_name TEXT NOT NULL, column_name TEXT, type TEXT NOT NULL,"
+    " description TEXT NOT NULL, unit TEXT)"
+)
 _POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 _UNITS = {
     "_per_s": "1/s",
@@ -83,10 +88,7 @@ def _comment(connection: Connection, on: str, meaning: str) -> None:
 
 def _fill_schema_doc(connection: Connection) -> None:
     connection.exec_driver_sql("DROP TABLE IF EXISTS schema_doc")
-    connection.exec_driver_sql(
-        "CREATE TABLE schema_doc (table_name TEXT NOT NULL, column_name TEXT, type TEXT NOT NULL,"
-        " description TEXT NOT NULL, unit TEXT)"
-    )
+    connection.exec_driver_sql(CREATE_SCHEMA_DOC)
     rows: list[tuple[str | None, ...]] = []
     for relation in relations():
         rows.append((relation.name, None, relation.kind, relation.meaning, None))

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sqlalchemy import Connection, text
+from sqlalchemy.schema import SetTableComment
 
 from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import tables
+from lineage_store.store.schema import tables, view_ddl
 
 SAMPLE_TABLES = tuple(table.name for table in tables.SAMPLE_TABLES)
 MAKE, DROP = "make_sample_partitions(integer[])", "drop_sample_partitions(text)"
@@ -61,9 +62,7 @@ _VACATED = f"""{_RANGES}
     WHERE parent = sample_table AND part.beyond <= layout.beyond - 2 * jobs
       AND NOT EXISTS (SELECT FROM train_job WHERE id >= part.first AND id < part.beyond)"""
 _RIGHTS = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = {schema}, pg_temp"
-_FUNCTIONS = (
-    f"""
-CREATE FUNCTION {MAKE.replace("(", "(job_ids ")} RETURNS void {_RIGHTS} AS $$
+_MAKE_BODY = f"""
 DECLARE missing record;
 BEGIN
   PERFORM FROM ({_MISSING}) here;
@@ -75,9 +74,8 @@ BEGIN
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
       missing.parent, missing.parent || '_' || missing.first, missing.first, missing.first + missing.jobs);
   END LOOP;
-END $$""",
-    f"""
-CREATE FUNCTION {DROP.replace("(", "(sample_table ")} RETURNS integer {_RIGHTS} AS $$
+END """
+_DROP_BODY = f"""
 DECLARE vacated text[];
 BEGIN
   vacated := ({_VACATED});
@@ -88,8 +86,23 @@ BEGIN
   IF vacated IS NULL THEN RETURN 0; END IF;
   EXECUTE 'DROP TABLE ' || array_to_string(vacated, ', ');
   RETURN cardinality(vacated);
-END $$""",
+END """
+BODIES = {MAKE: _MAKE_BODY, DROP: _DROP_BODY}
+"""The text of the functions, as the database has it."""
+_FUNCTIONS = (
+    f"CREATE FUNCTION {MAKE.replace('(', '(job_ids ')} RETURNS void {_RIGHTS} AS $${_MAKE_BODY}$$",
+    f"CREATE FUNCTION {DROP.replace('(', '(sample_table ')} RETURNS integer {_RIGHTS} AS $${_DROP_BODY}$$",
     f"REVOKE ALL ON FUNCTION {MAKE}, {DROP} FROM PUBLIC",
+)
+
+SAMPLE_KEY = "job_id, series_no, step"
+NOTING_BODIES = {
+    f"note_{table}()": f" BEGIN INSERT INTO {table}_changed SELECT {SAMPLE_KEY} FROM changed; RETURN NULL; END "
+    for table in SAMPLE_TABLES
+}
+"""The functions that note which samples are written while the layout is changed (store/admin/partitioning.py)."""
+NOTING_TRIGGERS = frozenset(
+    f"note_{event} on {table}" for table in SAMPLE_TABLES for event in ("insert", "update", "delete")
 )
 
 _WHOLE = text(f"""{_RANGES}
@@ -160,6 +173,23 @@ def create_functions(connection: Connection) -> None:
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     for statement in _FUNCTIONS:
         execute_as_written(connection, statement.replace("{schema}", schema))
+
+
+def cut_empty(connection: Connection, by_jobs: int) -> None:
+    """Partition sample tables that are empty, with nobody else at work on them; the views follow, functions do not."""
+    for table in SAMPLE_TABLES:
+        key = tables.metadata.tables[table].primary_key.name
+        for statement in (
+            f"CREATE TABLE {table}_next (LIKE {table} INCLUDING ALL) PARTITION BY RANGE (job_id)",
+            f"CREATE TABLE {table}_0 PARTITION OF {table}_next FOR VALUES FROM (0) TO ({by_jobs})",
+            f"ALTER TABLE {table} RENAME TO {table}_before",
+            f"ALTER TABLE {table}_next RENAME TO {table}",
+        ):
+            connection.exec_driver_sql(statement)
+        view_ddl.replace(connection, [table])
+        connection.exec_driver_sql(f"DROP TABLE {table}_before")
+        connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
+        connection.execute(SetTableComment(tables.metadata.tables[table]))
 
 
 def drop_functions(connection: Connection) -> None:

@@ -3,8 +3,9 @@
 In: a database URL or an engine. Out: an upgraded database, or an error that says what to do.
 Promises: an upgrade is one transaction, so the schema is the old or the new one, never a mixture; on PostgreSQL it
 waits as long as necessary for another upgrade and for transactions that use what it changes, on SQLite as long as any
-write does; views and descriptions always fit the tables; a database of another application is never changed. `check`
-runs two or three small queries and does not import Alembic. Does not know the tables (migrations/, tables/).
+write does; views and descriptions always fit the tables; a database of another application is never changed, nor a
+store whose catalog is not what this code makes (store/schema/attestation.py). `check` runs a few small queries and does
+not import Alembic. Does not know the tables (migrations/, tables/).
 """
 
 from __future__ import annotations
@@ -12,26 +13,37 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, column, event, inspect, select, table
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DatabaseError
 
 from lineage_store.errors import (
+    AlteredStoreError,
     ConfigError,
     DatabaseUnavailableError,
     NotAStoreError,
+    PermissionDeniedError,
     SchemaTooNewError,
     SchemaTooOldError,
     UnfinishedCopyError,
 )
-from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.database.engine import (
+    is_read_only,
+    open_engine,
+    reading,
+    safe_url,
+    sqlite_path,
+    writing,
+)
+from lineage_store.store.database.failures import was_a_store
 from lineage_store.store.database.file_watch import GONE
 from lineage_store.store.database.sqlite import APPLICATION_ID
 from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import descriptions, view_ddl
+from lineage_store.store.schema import attestation, descriptions, view_ddl
+from lineage_store.store.schema.attestation import Attested
 
 HEAD = "0001"
 """The schema version that this release needs: that of the newest script in migrations/versions. Versions have four
@@ -39,6 +51,17 @@ digits, so that they compare as text."""
 VERSION_TABLE = "lineage_store_version"
 UNFINISHED_COPY = "unfinished_copy"
 """A store has this table while another store is being copied into it; until that is finished, nobody may use it."""
+_SHOWN = 5
+_MISTRUSTED = (
+    "Nothing was read from it or written. Restore a backup of before (on SQLite by `lineage-store restore FILE "
+    "--replace`, on PostgreSQL into a new database), or make a new store and read the log files again. Only if you "
+    "know who changed it and trust what it holds: drop what is not ours, and the views that were changed; "
+    "`lineage-store db upgrade` makes these anew."
+)
+_OF_BACKUP = (
+    "Nothing of it was restored. Use another backup, or make a new store and read the log files again: labels and "
+    "remarks are what only the backup has."
+)
 
 
 def upgrade(
@@ -49,7 +72,7 @@ def upgrade(
 ) -> None:
     """Create or upgrade the store at `url`; do nothing if it is up to date. Grants on views are kept.
 
-    Raises NotAStoreError, SchemaTooNewError, ConfigError (a database whose encoding is not UTF-8),
+    Raises NotAStoreError, AlteredStoreError, SchemaTooNewError, ConfigError (a database whose encoding is not UTF-8),
     DatabaseUnavailableError.
 
     Args:
@@ -65,10 +88,56 @@ def upgrade(
         refuse_newer(version or HEAD, f"The store {safe_url(engine.url)}")
         if version is None and engine.dialect.name == "postgresql":
             _refuse_other_text(connection)
-        if version != HEAD or not view_ddl.up_to_date(connection, VERSION_TABLE):
+        are_views_ours = False
+        if version is not None:
+            found, are_views_ours = _attested(connection, version)
+            refuse_altered(f"The store {safe_url(engine.url)}", replace(found, missing_views=()))
+            are_views_ours = are_views_ours and not found.missing_views
+        if version != HEAD or not are_views_ours:
             _rebuild(connection, version)
+        elif engine.dialect.name == "postgresql":
+            attestation.mark(connection, VERSION_TABLE)  # a newer server has other words for the same
         if version is None:
             when_made(connection)
+
+
+def attest_backup(url: str, named: str) -> tuple[str, Attested]:
+    """Return the version of a SQLite file that is to be restored, and what it holds that is not ours.
+
+    Raises NotAStoreError, SchemaTooNewError, AlteredStoreError, DatabaseUnavailableError.
+    """
+    engine = open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
+    with _closing(engine):
+        if (version := _current(engine)) is None:
+            raise _not_a_store(engine, "holds nothing")
+        refuse_newer(version, named)
+        with reading(engine) as connection:
+            found, _ = _attested(connection, version)
+        refuse_altered(named, replace(found, missing_views=()), hint=_OF_BACKUP)
+        return version, found
+
+
+def make_at(url: str, version: str) -> None:
+    """Make the tables of a version in a new SQLite file; of HEAD also the views."""
+    engine = open_engine(url, allow_network_filesystem=True, statement_timeout_s=0)
+    with _closing(engine), writing(engine) as connection:
+        if version == HEAD:
+            _rebuild(connection, None)
+        else:
+            _migrate(connection, version)
+
+
+def _attested(connection: Connection, version: str) -> tuple[Attested, bool]:
+    """Compare a catalog with that of a version, as thoroughly as this role may; return also whether views are HEAD's.
+
+    Views of another release are not compared: they are dropped, or not restored.
+    """
+    are_views_ours = version == HEAD and view_ddl.up_to_date(connection, VERSION_TABLE)
+    try:
+        found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, version))
+    except PermissionDeniedError:
+        found = attestation.examine(connection, VERSION_TABLE)
+    return (found if are_views_ours else replace(found, views=())), are_views_ours
 
 
 def wait_for_turn(connection: Connection) -> None:
@@ -92,13 +161,20 @@ def current(url: str) -> str | None:
 def check(store: Engine | str) -> None:
     """Raise an error that says what to do, unless there is a store that fits this release.
 
-    Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError or UnfinishedCopyError; DatabaseUnavailableError if
-    there is no SQLite file.
+    Raises SchemaTooOldError, SchemaTooNewError, NotAStoreError, UnfinishedCopyError or AlteredStoreError;
+    DatabaseUnavailableError if there is no SQLite file, or if it is damaged.
     """
     if isinstance(store, str):
         engine = open_engine(store, read_only=True, allow_network_filesystem=True)
         with _closing(engine):
             return check(engine)
+    check_version(store)
+    attest(store)
+    return None
+
+
+def check_version(store: Engine) -> None:
+    """Raise as `check`, but do not look at more than the version."""
     version = _current(store)
     if version is None:
         raise no_store(store.url)
@@ -108,7 +184,63 @@ def check(store: Engine | str) -> None:
             hint="Stop the daemon and run `lineage-store db upgrade`.",
         )
     refuse_newer(version, f"The store {safe_url(store.url)}")
-    return None
+
+
+def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
+    """Compare the catalog of a store of this release with what the code makes; return what else is there.
+
+    Raises AlteredStoreError for what is not ours and acts on it, and for what is ours and was changed;
+    SchemaTooOldError if its views are another release's.
+
+    Args:
+        thoroughly: on PostgreSQL compare word by word too; raises PermissionDeniedError or ReadOnlyStoreError where
+            that is impossible. Otherwise that is done only if the stored digest is another one.
+    """
+    with reading(store) as connection:
+        found = attestation.examine(connection, VERSION_TABLE)
+        are_views_ours = view_ddl.up_to_date(connection, VERSION_TABLE)
+    is_postgresql = store.dialect.name == "postgresql"
+    in_doubt = attestation.OTHER_WORDS in found.changed and not is_read_only(store)
+    if is_postgresql and (thoroughly or in_doubt) and (are_views_ours or not found.altered):
+        try:
+            with writing(store) as connection:
+                found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, HEAD))
+        except PermissionDeniedError:
+            if thoroughly:
+                raise
+    is_only_views = not (found.foreign or found.changed or found.missing)
+    if not are_views_ours and (is_only_views or found.changed == (attestation.OTHER_WORDS,)):
+        raise SchemaTooOldError(
+            f"The views of the store {safe_url(store.url)} are another release's.",
+            hint="Stop the daemon and run `lineage-store db upgrade`.",
+        )
+    refuse_altered(f"The store {safe_url(store.url)}", found)
+    return found
+
+
+def make(connection: Connection, version: str) -> None:
+    """Make what is compared of a version in an empty database: its tables, and of HEAD the views."""
+    _migrate(connection, version)
+    if version == HEAD:
+        view_ddl.create(connection)
+        if connection.dialect.name == "sqlite":
+            descriptions.store(connection)
+
+
+def refuse_altered(named: str, found: Attested, hint: str = _MISTRUSTED) -> None:
+    """Raise AlteredStoreError for what is not as it should be in the store or backup `named`."""
+    if altered := found.altered:
+        raise altered_store(named, altered, hint)
+
+
+def altered_store(named: str, altered: tuple[str, ...], hint: str = _OF_BACKUP) -> AlteredStoreError:
+    """Return the error for what is not as it should be, in words, in the store or backup `named`."""
+    more = f"; and {len(altered) - _SHOWN} more" if len(altered) > _SHOWN else ""
+    return AlteredStoreError(
+        f"{named} is not as lineage_store made it: {'; '.join(altered[:_SHOWN])}{more}.",
+        hint=hint,
+        altered=altered,
+    )
 
 
 def refuse_newer(version: str, named: str) -> None:
@@ -158,22 +290,22 @@ def _rebuild(connection: Connection, version: str | None) -> None:
     grants = view_ddl.grants(connection)
     view_ddl.drop(connection)
     if version != HEAD:
-        _migrate(connection)
+        _migrate(connection, HEAD)
     view_ddl.create(connection)
     descriptions.store(connection)
-    view_ddl.mark_up_to_date(connection, VERSION_TABLE)
+    attestation.mark(connection, VERSION_TABLE)
     for grant in grants:
         execute_as_written(connection, grant)
 
 
-def _migrate(connection: Connection) -> None:
+def _migrate(connection: Connection, version: str) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+    command.upgrade(config, version)
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
 
@@ -224,8 +356,9 @@ def _closing(engine: Engine) -> Iterator[None]:
 def _foreign_file_named(engine: Engine) -> Iterator[None]:
     try:
         yield
-    except DatabaseError as error:
-        if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
+    except DatabaseUnavailableError as error:
+        path = sqlite_path(engine.url)
+        if error.cause == "damaged" and path is not None and not was_a_store(path):
             raise _not_a_store(engine, "is a file of another kind") from error
         raise
 

@@ -52,21 +52,33 @@ def grants(connection: Connection, names: Sequence[str] = NAMES) -> list[str]:
 
 
 def up_to_date(connection: Connection, version_table: str) -> bool:
-    """Return whether the database's views and descriptions are this release's."""
+    """Return whether the database's views and descriptions are this release's, by the digest stored with them."""
     if connection.dialect.name == "sqlite":
-        stored = connection.exec_driver_sql("PRAGMA user_version").scalar()
+        stored = str(connection.exec_driver_sql("PRAGMA user_version").scalar())
     else:
-        stored = connection.execute(_STORED, {"table": version_table}).scalar()
-    return int(stored or 0) == _digest(connection.dialect.name)
+        stored = _marks(connection, version_table)[0]
+    return stored == str(_digest(connection.dialect.name))
 
 
-def mark_up_to_date(connection: Connection, version_table: str) -> None:
-    """Store that the database's views and descriptions are this release's."""
+def fingerprint(connection: Connection, version_table: str) -> str:
+    """Return what `mark_up_to_date` stored of the definitions on PostgreSQL; empty: nothing."""
+    return _marks(connection, version_table)[1]
+
+
+def mark_up_to_date(connection: Connection, version_table: str, fingerprint: str = "") -> None:
+    """Store that the database's views and descriptions are this release's, on PostgreSQL with a fingerprint."""
     digest = _digest(connection.dialect.name)
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(f"PRAGMA user_version = {digest}")
     else:
-        connection.exec_driver_sql(f"COMMENT ON TABLE {version_table} IS '{digest}'")
+        connection.exec_driver_sql(f"COMMENT ON TABLE {version_table} IS '{digest} {fingerprint}'")
+
+
+def _marks(connection: Connection, version_table: str) -> tuple[str, str]:
+    digest, _, fingerprint = (connection.execute(_STORED, {"table": version_table}).scalar() or "").partition(
+        " "
+    )
+    return digest, fingerprint
 
 
 def _digest(dialect: str) -> int:
