@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
-from lineage_store.query.search.predicates import VALUED, field_column
+from lineage_store.query.search.predicates import VALUED, field_column, name_key
 from lineage_store.query.search.tree import Subject
-from lineage_store.texts import from_stored, key, to_stored
+from lineage_store.texts import from_stored, to_stored
 
 _COMPARED = ("text", "int", "float", "+inf", "-inf")
 
@@ -38,7 +38,7 @@ def _values_of(subject: Subject) -> tuple[list[ColumnElement[Any]], list[ColumnE
     """Return the columns, one of which holds the value, and the conditions for rows that have a value."""
     if subject.type in VALUED:
         row = VALUED[subject.type].c
-        return [row.text, row.value], [row.name_key == key(subject.name), row.kind.in_(_COMPARED)]
+        return [row.text, row.value], [row.name_key == name_key(subject), row.kind.in_(_COMPARED)]
     column = field_column(subject)
     return [column], [column.is_not(None)]
 

@@ -15,10 +15,10 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_c
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.search.operators import SubjectType
-from lineage_store.query.search.predicates import VALUED
+from lineage_store.query.search.predicates import VALUED, name_key
 from lineage_store.query.search.tree import Subject
 from lineage_store.store.schema import distribution
-from lineage_store.texts import from_stored, key, meant
+from lineage_store.texts import from_stored, meant
 
 _WORDS: dict[SubjectType, tuple[str, str]] = {
     "metric": (METRIC_PREFIX, "metric"),
@@ -35,7 +35,7 @@ def require(connection: Connection, asked: Iterable[Subject]) -> None:
     """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are skipped."""
     for subject in (each for each in asked if each.type in VALUED):
         table = VALUED[subject.type]
-        having = select(table.c.job_id).where(table.c.name_key == key(subject.name)).limit(1)
+        having = select(table.c.job_id).where(table.c.name_key == name_key(subject)).limit(1)
         if connection.execute(having).first() is None:
             raise _refused(subject, _names(connection, table))
 

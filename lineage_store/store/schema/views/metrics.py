@@ -88,8 +88,8 @@ V_METRIC_LATEST = View(
     ),
     f"""
 FROM metric m
-LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
-LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
+LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name_key = (m.name_key | 1)
+LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name_key = (m.name_key & -2)
 {join_job("m")}
 """,
 )
