@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from lineage_store.store.records import FileLineage
 from lineage_store.store.schema import tables
 from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
+from lineage_store.store.writes.lineage import files_of_jobs, number_evaluations
 from lineage_store.store.writes.series import recompute_supersession
 from lineage_store.texts import key
 
@@ -144,6 +147,9 @@ def add_pipeline(
 def derive(connection: Connection, now: datetime) -> None:
     """Update everything that is derived from log files, for each job that has any."""
     jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
+    with_lineage = [file for file in files_of_jobs(connection, jobs) if file.current]
+    of_jobs = groupby(sorted(with_lineage, key=attrgetter("job_id")), attrgetter("job_id"))
+    number_evaluations(connection, [list(files) for _, files in of_jobs])
     recompute_supersession(connection, jobs, None)
     refresh_jobs(connection, jobs, now, LIVE_WITHIN_S, revision=1)
 
