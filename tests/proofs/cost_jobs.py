@@ -17,7 +17,9 @@ def _plain(base_dir: Path) -> None:
     for name in ("job", "other"):
         log = Log().version()
         for step in (1, 2):
-            log.scalar(step, "loss", 1 / step).histogram(step, "h", [0.0, 1.0]).image(step, "i", [[[0, 1, 2]]])
+            log.scalar(step, "loss", 1 / step).histogram(step, "h", [0.0, 1.0]).image(
+                step, "i", [[[0, 1, 2]]]
+            )
             log.tensor(step, "t", [[1.0, 2.0]])
         log.landscape("l", [[1.0, 2.0], [3.0, 4.0]]).graph("Conv", "ReLU").write_summary(base_dir / name)
         about = Log().train(network="LeNet5", optimizer="Adam", train_dataset_path="/data", loss=0.5)
@@ -29,7 +31,9 @@ def _jobs(base_dir: Path, count: int) -> None:
     for number in range(count):
         job = base_dir / f"job_{number}"
         Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write_summary(job)
-        about = Log().train(network=f"N{number % 3}", optimizer="Adam", loss=0.5).evaluation({"accuracy": 0.5})
+        about = (
+            Log().train(network=f"N{number % 3}", optimizer="Adam", loss=0.5).evaluation({"accuracy": 0.5})
+        )
         about.user_info(team="vision").dataset_graph({"op_type": "Batch"}).write_lineage(job)
 
 

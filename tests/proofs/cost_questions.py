@@ -88,7 +88,13 @@ _READING: Mapping[str, Sequence[tuple[str, str, Words]] | str] = {
         (_STORE, _MANY, _words("--all", "--json")),
         (_STORE, "", _words("--where", "metric/accuracy>=0.1", "--sort", "metric/accuracy:desc")),
         (_STORE, "", _words("--where", "metric_best/accuracy>=0.1", "--sort", "user_defined/team")),
-        (_STORE, "", _words("--where", "user_defined/team like %v_s%", "--all", "--columns", "network,metric/accuracy")),
+        (
+            _STORE,
+            "",
+            _words(
+                "--where", "user_defined/team like %v_s%", "--all", "--columns", "network,metric/accuracy"
+            ),
+        ),
         (_STORE, "", _words("--where", "network like %n%t%", "--csv")),
         (_STORE, _MANY, _words(_STORE, "--refresh")),
     ],
@@ -104,7 +110,9 @@ _READING: Mapping[str, Sequence[tuple[str, str, Words]] | str] = {
     "images": [(_JOB, "", lambda at: [at.job, "i", "--to", at.fresh("images")])],
     "histograms": [(_JOB, "", lambda at: [at.job, "h", "--to", at.fresh("histograms")])],
     "compare": [(_JOB, "", lambda at: [at.job, at.base_dir / "other", "--csv"])],
-    "inspect": [(_JOB, "", lambda at: ["--json", max(at.job.iterdir(), key=lambda path: path.stat().st_size)])],
+    "inspect": [
+        (_JOB, "", lambda at: ["--json", max(at.job.iterdir(), key=lambda path: path.stat().st_size)])
+    ],
     "why": [(_JOB, "", _words(_JOB, "--json")), (_JOB, "", lambda at: [max(at.job.iterdir()), "--json"])],
     "doctor": [(_STORE, _MANY, _words(_STORE))],
     "problems": [(_STORE, "", _words("--all", "--json")), (_STORE, "", _words("--limit", 20))],
@@ -197,7 +205,11 @@ _OWN: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
     "GET /events": "it never ends; each of its looks is one of GET /changes",
     "GET /jobs": [
         (_STORE, "limit=20", None),
-        (_STORE, "limit=20&fields=metric/accuracy&fields=metric_best/accuracy&fields=user_defined/team", None),
+        (
+            _STORE,
+            "limit=20&fields=metric/accuracy&fields=metric_best/accuracy&fields=user_defined/team",
+            None,
+        ),
         (_STORE, "limit=20&where=user_defined/team%20like%20%25v_s%25&sort=metric/accuracy:desc", None),
         (_STORE, "form=columns&every=true&fields=metric/accuracy&fields=metric_best/accuracy", None),
     ],
@@ -263,7 +275,9 @@ class _AtOnce(Executor):
 
 def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
     """Yield what is asked of the endpoints of both REST APIs."""
-    found = [route for router in (*OWN, metrics.router) for route in router.routes if isinstance(route, APIRoute)]
+    found = [
+        route for router in (*OWN, metrics.router) for route in router.routes if isinstance(route, APIRoute)
+    ]
     known = {f"{min(route.methods)} {route.path}" for route in found}
     assert known == set(_OWN), f"asked of too few or too many endpoints: {known ^ set(_OWN)}"
     known = {routes.CONFIG, *routes.GETS, *routes.POSTS}
@@ -278,7 +292,10 @@ def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
         for of, query, body in asked if not isinstance(asked, str) else ():
             if path == "/series":
                 body = {**body, "series": [place | {"base": key, "tag": "loss"}]}
-            yield Question(f"{name}?{query}", of), lambda m=method, u=url, q=query, b=body: _ask(web, m, u, q, b)
+            yield (
+                Question(f"{name}?{query}", of),
+                lambda m=method, u=url, q=query, b=body: _ask(web, m, u, q, b),
+            )
     for path, asked in _MINDINSIGHT.items():
         method = "POST" if path in routes.POSTS else "GET"
         for of, query, body in asked if not isinstance(asked, str) else ():

@@ -22,7 +22,7 @@ from unittest import mock
 import psycopg
 from sqlalchemy.engine import make_url
 
-from helpers.databases import _execute  # noqa: PLC2701
+from helpers.databases import _execute
 
 STEPS_AT_A_TIME = 100
 _EXPLAINED = {
@@ -90,7 +90,7 @@ def let_explain(url: str) -> None:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         for setting, value in _EXPLAINED.items():
-            quoted = f'ALTER DATABASE "{parsed.database}" SET {setting} = \'{value}\''
+            quoted = f"ALTER DATABASE \"{parsed.database}\" SET {setting} = '{value}'"
             _execute(url, quoted)  # type: ignore[arg-type]
 
 

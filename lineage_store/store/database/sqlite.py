@@ -21,7 +21,7 @@ from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, PermissionDeniedError
-from lineage_store.store.database import file_watch, pool
+from lineage_store.store.database import file_watch, patterns, pool
 from lineage_store.store.database.failures import UNABLE_TO_OPEN
 from lineage_store.store.database.filesystem import (
     beside,
@@ -81,7 +81,7 @@ def make_engine(
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
         if path is not None and read_only:
-            arguments[0], options["uri"] = _read_only_uri(path), True
+            arguments[0], options["uri"] = read_only_uri(path), True
         elif path is not None and not path.exists():
             _create_private(path)
 
@@ -89,6 +89,8 @@ def make_engine(
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
         if isinstance(connection, TimedConnection):
             connection.end_statements_after(statement_timeout_s)
+        else:
+            patterns.install(connection, patterns.matches)
         _prepare(connection, query_only=read_only or (path is not None and _is_write_protected(path)))
 
     return engine
@@ -174,7 +176,7 @@ def _create_private(path: Path) -> None:
         ) from error
 
 
-def _read_only_uri(path: Path) -> str:
+def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite opens a file for reading only. Raises DatabaseUnavailableError if it cannot."""
     uri = f"file:{quote(os.fsencode(path))}?mode=ro"
     if not path.exists() or os.access(path, os.W_OK):

@@ -112,7 +112,10 @@ def number_evaluations(connection: Connection, files: Iterable[Sequence[FileOfJo
     """
     changed = []
     for of_job in files:
-        before, last = 0, max((n for n, file in enumerate(of_job) if file.lineage.eval_at is not None), default=0)
+        before, last = (
+            0,
+            max((n for n, file in enumerate(of_job) if file.lineage.eval_at is not None), default=0),
+        )
         for number, file in enumerate(of_job):
             found = {"evaluations_before": before, "has_last_evaluation": number == last}
             if (file.evaluations_before, file.has_last_evaluation) != tuple(found.values()):

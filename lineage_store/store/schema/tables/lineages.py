@@ -64,7 +64,9 @@ file_lineage = Table(
     required("content_bytes", BigInteger, "bytes of its events as JSON"),
     *map(_last, ("train", "eval", "dataset_graph")),
     required("user_info", Text, "its user-defined values, merged, as JSON"),
-    required("evaluations_before", BigInteger, "evaluations in older log files of the job", default=text("0")),
+    required(
+        "evaluations_before", BigInteger, "evaluations in older log files of the job", default=text("0")
+    ),
     required("has_last_evaluation", Boolean, "whether the job's last evaluation is in it", default=true()),
     belongs_to("log_file", "file_no"),
     comment="what the lineage events of a log file have come to, from which further ones go on",

@@ -43,7 +43,7 @@ V_METRIC = View(
     m.byte_offset = l.eval_at AND l.has_last_evaluation AND EXISTS (
       SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
   )""",
-            "whether it is the job's last evaluation, not outdated by a later training"
+            "whether it is the job's last evaluation, not outdated by a later training",
         ),
         bigint(
             "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
