@@ -3,7 +3,7 @@
 In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like Le%`, `loss is null`, `updated_at last
 7 days`. Out: the documented dict. Promises: values of text fields and of times (except unix seconds) stay texts; other
 values are parsed as JSON (`3`, `true`, `"3"`), and stay texts if they are none. Does not know which values a field
-allows: `query.search.condition` checks that.
+allows: `query.search.condition` checks that. Promises time in proportion to the text: whoever asks a server writes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import CONTROL_KEYS, SPELLINGS
 
 _SYMBOLS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_COMPARISON = re.compile(r"(?P<name>.+?)\s*(?P<symbol>[<>!=]=|[<>=])\s*(?P<value>.*)", re.DOTALL)
+_SYMBOL = re.compile("[<>!=]=|[<>=]")
 _WORDS = re.compile(
     r"(?P<name>\S+)\s+(?:(?P<word>not\s+in|in|like)\s+(?P<value>.+)|is\s+(?P<not>not\s+)?null\s*)",
     re.DOTALL | re.IGNORECASE,
@@ -25,7 +25,8 @@ _WORDS = re.compile(
 _UNIX_SECONDS = re.compile(r"\d{9,}(\.\d+)?")
 """A text of fewer digits may be a date, such as 20261101."""
 _SINCE = re.compile(
-    r"(?P<name>\S+)\s+(?P<not>not\s+)?(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+[\w\s]+)", re.IGNORECASE
+    r"(?P<name>\S+)\s+(?P<not>not\s+)?(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+\w[\w\s]*)",
+    re.IGNORECASE,
 )
 
 
@@ -41,8 +42,9 @@ def read_where(text: str) -> dict[str, Any]:
         if word.lower() == "like":
             return {name: {"like": match["value"]}}
         return {name: {"in" if word.lower() == "in" else "not_in": _list(name, match["value"])}}
-    if match := _COMPARISON.fullmatch(text):
-        return {match["name"]: {_SYMBOLS[match["symbol"]]: _value(match["name"], match["value"])}}
+    if match := _SYMBOL.search(text, 1):
+        name = text[: match.start()].rstrip()
+        return {name: {_SYMBOLS[match.group()]: _value(name, text[match.end() :].lstrip())}}
     raise LineageSearchConditionParamError(
         f"{text[:200]!r} is no comparison.",
         hint="Write NAME=VALUE (also !=, <, <=, >, >=), NAME in A,B, NAME not in A,B, NAME like Le%, NAME is null, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -99,3 +100,11 @@ def test_texts_are_added_to_a_condition_without_changing_it() -> None:
     }
     assert given == {"epoch": {"gt": 1}, "limit": 5, "sorted_name": "loss", "sorted_type": "ascending"}
     parse(whole)
+
+
+@pytest.mark.parametrize("text", ["a" + " " * 60_000 + "b", "x last" + " " * 60_000 + "!", "x " * 30_000])
+def test_a_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
+    before = time.process_time()
+    with pytest.raises(LineageSearchConditionParamError):
+        read_where(text)
+    assert time.process_time() - before < 5, "which backtracking exceeds by far"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,8 +22,8 @@ from unittest import mock
 import click
 import httpx
 from fastapi.routing import APIRoute
+from sqlalchemy import Engine
 
-from helpers.engines import opened
 from helpers.program import logging_kept
 from lineage_store.cli import main
 from lineage_store.cli.app import VERBS, app
@@ -32,6 +33,7 @@ from lineage_store.server import create_app, metrics
 from lineage_store.server.application import API, OWN
 from lineage_store.server.mindinsight import routes
 from lineage_store.server.own.names import key_of
+from lineage_store.store.database.engine import open_engine
 from lineage_store.store.schema.views import VIEWS
 
 Call = Callable[[], object]
@@ -124,7 +126,7 @@ _READING: Mapping[str, Sequence[tuple[str, str, Words]] | str] = {
     ],
     "annotate": [(_JOB, "", _words(_JOB, "--label", 3, "--remark", "x"))],
     "retry": [(_STORE, _MANY, _words(_STORE))],
-    "reingest": [(_JOB, _MANY, _words(_JOB))],
+    "reingest": [(_STORE, _MANY, _words(_JOB))],
     "publish": [(_STORE, _MANY, lambda at: [at.fresh("published")])],
     "backup": [(_STORE, _MANY, lambda at: [at.scratch / "backup"])],
     "restore": [(_STORE, _MANY, lambda at: [at.scratch / "backup", "--replace"])],
@@ -158,7 +160,7 @@ def verbs(at: Filled) -> Iterator[tuple[Question, Call]]:
         if isinstance(asked, str) or (verb in ON_SQLITE_ONLY and not at.url.startswith("sqlite")):
             continue
         for number, (of, sends, words) in enumerate(asked, 1):
-            yield Question(f"{verb} ({number})", of, sends or "few"), lambda v=verb, w=words: _run(at, v, w)
+            yield Question(f"{verb} ({number})", of, sends or "few"), partial(_run, at, verb, words)
 
 
 def _subcommands(group: str) -> list[str]:
@@ -174,7 +176,7 @@ def _run(at: Filled, verb: str, words: Words) -> None:
     arguments = [*verb.split(), *map(str, words(at))]
     with mock.patch.dict(os.environ, settings), logging_kept(), redirect_stdout(out), redirect_stderr(err):
         code = main(arguments)
-    said = err.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    said = err.buffer.getvalue().decode()
     assert code in _HARMLESS, f"exit code {code} of {arguments}: {said[-500:]}"
     assert "Traceback" not in said, f"{arguments}: {said[-2000:]}"
     assert "Unexpected" not in said, f"{arguments}: {said[-500:]}"
@@ -182,17 +184,19 @@ def _run(at: Filled, verb: str, words: Words) -> None:
 
 def views(at: Filled) -> Iterator[tuple[Question, Call]]:
     """Yield what is asked of the views: all rows, how many, and those of one job."""
+    engine = open_engine(at.url, statement_timeout_s=0.0)
     for view in VIEWS:
         asked = [(f"SELECT * FROM {view.name}", _STORE), (f"SELECT count(*) FROM {view.name}", _STORE)]
         if any(column.name == "job_id" for column in view.columns):
             of_job = "job_id = (SELECT id FROM train_job WHERE train_id = './job')"
             asked.append((f"SELECT * FROM {view.name} WHERE {of_job}", _JOB))
         for statement, of in asked:
-            yield Question(statement, of), lambda s=statement: _select(at.url, s)
+            yield Question(statement, of), partial(_select, engine, statement)
+    engine.dispose()
 
 
-def _select(url: str, statement: str) -> None:
-    with opened(url, statement_timeout_s=0.0) as engine, engine.connect() as connection:
+def _select(engine: Engine, statement: str) -> None:
+    with engine.connect() as connection:
         for _ in connection.exec_driver_sql(statement):
             pass
 
@@ -201,7 +205,7 @@ _AT_JOB = "/{base}/{name:job}"
 _OWN: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
     "GET /health": [(_STORE, "", None)],
     "GET /base-dirs": [(_STORE, "", None)],
-    "GET /changes": [(_PAGE, "limit=20", None)],
+    "GET /changes": [(_STORE, "limit=20", None)],
     "GET /events": "it never ends; each of its looks is one of GET /changes",
     "GET /jobs": [
         (_STORE, "limit=20", None),
@@ -234,14 +238,14 @@ _MINDINSIGHT: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
     "datavisual/train-jobs": [(_STORE, "limit=20", None)],
     "datavisual/plugins": [(_JOB, _OF_JOB, None)],
     "datavisual/single-job": [(_JOB, f"plugin_name=scalar&{_OF_JOB}", None)],
-    "datavisual/scalar/metadata": [(_JOB, f"{_OF_JOB}&tag=loss", None)],
-    "datavisual/scalars": [(_JOB, f"{_OF_JOB}&tag=loss", None)],
-    "datavisual/histograms": [(_JOB, f"{_OF_JOB}&tag=h", None)],
-    "datavisual/image/metadata": [(_JOB, f"{_OF_JOB}&tag=i", None)],
-    "datavisual/image/single-image": [(_JOB, f"{_OF_JOB}&tag=i&step=1", None)],
+    "datavisual/scalar/metadata": [(_JOB, f"{_OF_JOB}&tag=loss/scalar", None)],
+    "datavisual/scalars": [(_JOB, f"{_OF_JOB}&tag=loss/scalar", None)],
+    "datavisual/histograms": [(_JOB, f"{_OF_JOB}&tag=h/histogram", None)],
+    "datavisual/image/metadata": [(_JOB, f"{_OF_JOB}&tag=i/image", None)],
+    "datavisual/image/single-image": [(_JOB, f"{_OF_JOB}&tag=i/image&step=1", None)],
     "datavisual/tensors": [
-        (_JOB, f"{_OF_JOB}&tag=t", None),
-        (_JOB, f"{_OF_JOB}&tag=t&detail=data&step=1&dims=[:,:]", None),
+        (_JOB, f"{_OF_JOB}&tag=t/tensor", None),
+        (_JOB, f"{_OF_JOB}&tag=t/tensor&detail=data&step=1&dims=[:,:]", None),
     ],
     "datavisual/graphs/nodes": [(_JOB, _OF_JOB, None)],
     "datavisual/graphs/nodes/all": [(_JOB, f"{_OF_JOB}&name=Default", None)],
@@ -278,11 +282,16 @@ def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
     found = [
         route for router in (*OWN, metrics.router) for route in router.routes if isinstance(route, APIRoute)
     ]
-    known = {f"{min(route.methods)} {route.path}" for route in found}
+    known = {f"{min(route.methods or ())} {route.path}" for route in found}
     assert known == set(_OWN), f"asked of too few or too many endpoints: {known ^ set(_OWN)}"
     known = {routes.CONFIG, *routes.GETS, *routes.POSTS}
     assert known == set(_MINDINSIGHT), f"asked of too few or too many endpoints: {known ^ set(_MINDINSIGHT)}"
-    web = create_app(Settings(database_url=at.url, statement_timeout_s=0, serve_allow_remarks=True))
+    settings: dict[str, Any] = {"database_url": at.url, "statement_timeout_s": 0, "serve_allow_remarks": True}
+    web = create_app(Settings(**settings, mindinsight_limits=1_000_000))
+        Settings(
+            database_url=at.url, statement_timeout_s=0, serve_allow_remarks=True, mindinsight_limits=1_000_000
+        )
+    )
     web.state.store._threads = _AtOnce()
     key, place = key_of(str(at.base_dir)), {"base": "", "name": "job"}
     for name, asked in _OWN.items():
@@ -294,14 +303,14 @@ def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
                 body = {**body, "series": [place | {"base": key, "tag": "loss"}]}
             yield (
                 Question(f"{name}?{query}", of),
-                lambda m=method, u=url, q=query, b=body: _ask(web, m, u, q, b),
+                partial(_ask, web, method, url, query, body),
             )
     for path, asked in _MINDINSIGHT.items():
         method = "POST" if path in routes.POSTS else "GET"
         for of, query, body in asked if not isinstance(asked, str) else ():
             yield (
                 Question(f"{method} {path}?{query} {body or ''}", of),
-                lambda m=method, u=f"{routes.BEGIN}{path}", q=query, b=body: _ask(web, m, u, q, b),
+                partial(_ask, web, method, f"{routes.BEGIN}{path}", query, body),
             )
     asyncio.run(web.state.store.close())
 

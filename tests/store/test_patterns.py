@@ -37,16 +37,16 @@ WORST = {
 @contextmanager
 def within_limit(who: int = resource.RUSAGE_SELF) -> Iterator[None]:
     """Whoever asks in the block takes no more CPU than the limit and a second; only the limit ends it."""
-    before = resource.getrusage(who)
+    before, ended = resource.getrusage(who), ""
     try:
         yield
-    except DatabaseUnavailableError as error:
-        assert error.cause == "timeout"
-    except LineageQuerySummaryDataError as error:
-        assert f"longer than {LIMIT_S:g} s" in error.message or "too big" in error.message
+    except (DatabaseUnavailableError, LineageQuerySummaryDataError) as error:
+        ended = error.message
     after = resource.getrusage(who)
     took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert took <= LIMIT_S + 1, f"{took:.1f} s of CPU"
+    ways = (f"longer than {LIMIT_S:g} s", "too big", "interrupted", "statement timeout")
+    assert any(way in ended for way in ways) or not ended, ended
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import signal
 import sqlite3
 import sys
 import threading
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 LENGTH = 8
 """Bytes of a message's length."""
@@ -36,7 +36,7 @@ _ALLOWED_PRAGMAS = (
 )
 
 
-def send(stream: BinaryIO, message: Any) -> int:
+def send(stream: IO[bytes], message: Any) -> int:
     """Write a message; return its length."""
     content = marshal.dumps(message)
     stream.write(len(content).to_bytes(LENGTH, "big") + content)
@@ -44,13 +44,13 @@ def send(stream: BinaryIO, message: Any) -> int:
     return len(content)
 
 
-def receive(stream: BinaryIO) -> Any:
+def receive(stream: IO[bytes]) -> Any:
     """Read a message, and not a byte more. Raises EOFError when there is none."""
     length = int.from_bytes(_read(stream, LENGTH), "big")
     return marshal.loads(_read(stream, length))  # noqa: S302 - of the process that this one started, or started this one
 
 
-def _read(stream: BinaryIO, length: int) -> bytes:
+def _read(stream: IO[bytes], length: int) -> bytes:
     content = bytearray()
     while len(content) < length:
         more = stream.read(length - len(content))

@@ -132,10 +132,12 @@ class TimedConnection(sqlite3.Connection):
 class _Watch:
     """A thread that interrupts the late statements of this process; it sleeps while none can be late."""
 
+    _changed: threading.Condition
+    _connections: WeakSet[TimedConnection]
+    _thread: threading.Thread | None
+
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._connections: WeakSet[TimedConnection] = WeakSet()
-        self._thread: threading.Thread | None = None
+        self.begin()
 
     def add(self, connection: TimedConnection) -> None:
         """Watch a connection from now on."""
@@ -146,6 +148,11 @@ class _Watch:
                 self._thread.start()
             self._changed.notify()
 
+    def begin(self) -> None:
+        """Watch nothing yet: a fork has neither the thread nor a use for the connections of its parent."""
+        self._changed, self._thread = threading.Condition(), None
+        self._connections = WeakSet()
+
     def _watch(self) -> None:
         with self._changed:
             while True:
@@ -154,4 +161,4 @@ class _Watch:
 
 
 _WATCH = _Watch()
-os.register_at_fork(after_in_child=_WATCH.__init__)  # type: ignore[misc] - the thread is not in the child
+os.register_at_fork(after_in_child=_WATCH.begin)

@@ -21,10 +21,15 @@ from lineage_store.store.writes.removal import remove_series
 
 def make_current(connection: Connection, file: KnownFile) -> None:
     """Let readers see this generation of a file instead of the older ones, whose rows are to be removed."""
-    generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
-    this = log_file.c.file_no == file.file_no
-    _supersede(connection, file.job_id, generations & ~this)
-    connection.execute(update(log_file).where(generations, this).values(current=True))
+    # Asked for first, because SQLite finds names by an index only in a SELECT.
+    generations = select(log_file.c.file_no).where(
+        log_file.c.job_id == file.job_id, log_file.c.name == file.name
+    )
+    older = connection.execute(generations.where(log_file.c.file_no != file.file_no)).scalars().all()
+    if older:
+        mine = (log_file.c.job_id == file.job_id) & among(connection, log_file.c.file_no, older)
+        _supersede(connection, file.job_id, mine)
+    connection.execute(update(log_file).where(in_file(log_file, file.key)).values(current=True))
 
 
 def abandon(connection: Connection, file: KnownFile) -> None:
