@@ -288,10 +288,6 @@ def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
     assert known == set(_MINDINSIGHT), f"asked of too few or too many endpoints: {known ^ set(_MINDINSIGHT)}"
     settings: dict[str, Any] = {"database_url": at.url, "statement_timeout_s": 0, "serve_allow_remarks": True}
     web = create_app(Settings(**settings, mindinsight_limits=1_000_000))
-        Settings(
-            database_url=at.url, statement_timeout_s=0, serve_allow_remarks=True, mindinsight_limits=1_000_000
-        )
-    )
     web.state.store._threads = _AtOnce()
     key, place = key_of(str(at.base_dir)), {"base": "", "name": "job"}
     for name, asked in _OWN.items():
