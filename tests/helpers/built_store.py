@@ -10,8 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -126,6 +124,9 @@ def add_evaluation(
         connection.execute(
             insert(tables.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}
         )
+    number_evaluations(
+        connection, [[each for each in files_of_jobs(connection, [file.job_id]) if each.current]]
+    )
 
 
 def add_pipeline(
@@ -147,9 +148,6 @@ def add_pipeline(
 def derive(connection: Connection, now: datetime) -> None:
     """Update everything that is derived from log files, for each job that has any."""
     jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
-    with_lineage = [file for file in files_of_jobs(connection, jobs) if file.current]
-    of_jobs = groupby(sorted(with_lineage, key=attrgetter("job_id")), attrgetter("job_id"))
-    number_evaluations(connection, [list(files) for _, files in of_jobs])
     recompute_supersession(connection, jobs, None)
     refresh_jobs(connection, jobs, now, LIVE_WITHIN_S, revision=1)
 

@@ -220,7 +220,7 @@ _OWN: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
     "GET /train-jobs": [(_PAGE, "limit=20", None)],
     "GET /names": [(_STORE, "", None)],
     "GET /values": [(_STORE, "name=user_defined/team&part=v", None), (_STORE, "name=network", None)],
-    "POST /series": [(_JOB, "", {"points": 100})],
+    "POST /series": [(_JOB, "", {"points": 10})],
     f"GET /jobs{_AT_JOB}/tags": [(_JOB, "", None), (_JOB, "series=false", None)],
     f"GET /jobs{_AT_JOB}/lineage": [(_JOB, "", None)],
     f"GET /jobs{_AT_JOB}/evaluations": [(_JOB, "", None)],
@@ -248,9 +248,9 @@ _MINDINSIGHT: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
         (_JOB, f"{_OF_JOB}&tag=t/tensor&detail=data&step=1&dims=[:,:]", None),
     ],
     "datavisual/graphs/nodes": [(_JOB, _OF_JOB, None)],
-    "datavisual/graphs/nodes/all": [(_JOB, f"{_OF_JOB}&name=Default", None)],
+    "datavisual/graphs/nodes/all": [(_JOB, f"{_OF_JOB}&name=", None)],
     "datavisual/graphs/nodes/names": [(_JOB, f"{_OF_JOB}&search=conv&offset=0&limit=100", None)],
-    "datavisual/graphs/single-node": [(_JOB, f"{_OF_JOB}&name=Default", None)],
+    "datavisual/graphs/single-node": [(_JOB, f"{_OF_JOB}&name=x", None)],
     "datavisual/landscape/intervals": [(_JOB, _OF_JOB, None)],
     "datavisual/landscape/landscapes": [(_JOB, f"{_OF_JOB}&type=final", None)],
     "datasets/dataset_graph": [(_JOB, _OF_JOB, None)],
@@ -263,6 +263,10 @@ _MINDINSIGHT: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
     "ui-config": "it asks no store",
 }
 """The same of the paths of MindInsight's API."""
+
+
+_BY_FILE = ("datavisual/scalar/metadata", "datavisual/scalars")
+"""Paths that send a statement for each log file that has the tag."""
 
 
 class _AtOnce(Executor):
@@ -305,7 +309,7 @@ def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
         method = "POST" if path in routes.POSTS else "GET"
         for of, query, body in asked if not isinstance(asked, str) else ():
             yield (
-                Question(f"{method} {path}?{query} {body or ''}", of),
+                Question(f"{method} {path}?{query} {body or ''}", of, _MANY if path in _BY_FILE else "few"),
                 partial(_ask, web, method, f"{routes.BEGIN}{path}", query, body),
             )
     asyncio.run(web.state.store.close())

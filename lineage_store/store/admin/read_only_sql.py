@@ -140,8 +140,8 @@ def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator
                 deadline.at = time.monotonic() + deadline.seconds
                 columns, first = _next(process, deadline)
                 deadline.lift()
-                rows = iter(partial(_next, process, deadline), None)
-                yield Answer(columns, chain(first, chain.from_iterable(rows for _, rows in rows)))
+                more = iter(partial(_next, process, deadline), None)
+                yield Answer(columns, chain(first, chain.from_iterable(rows for _, rows in more)))
         finally:
             process.kill()
 
@@ -152,9 +152,9 @@ def _next(process: subprocess.Popen[bytes], deadline: _Deadline) -> Any:
     Raises the error of SQLite. At the deadline, the program is killed.
     """
     assert process.stdout is not None
-    waits_s = deadline.at - time.monotonic()
-    ready, _, _ = select.select([process.stdout], [], [], None if waits_s == math.inf else max(0.0, waits_s))
-    if not ready:
+    said, waits_s = select.poll(), max(0.0, deadline.at - time.monotonic())
+    said.register(process.stdout, select.POLLIN)
+    if not said.poll(None if waits_s == math.inf else waits_s * 1000):
         process.kill()
         deadline.ran_out = True
         raise sqlite3.OperationalError("interrupted")
