@@ -99,6 +99,8 @@ def _filled(run: Run, lifetime: ExitStack, kind: str, dimension: str, count: int
     url = lifetime.enter_context(run.store(kind))
     with opened(url) as engine:
         ingest(engine, base_dir, suspect_grace_s=0)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("ANALYZE")  # as ingest does where more has changed
     let_explain(url)
     return Filled(url, base_dir, run.directory(f"{base_dir.name}_scratch"))
 

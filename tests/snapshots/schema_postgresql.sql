@@ -483,7 +483,7 @@ SELECT
       FROM series s JOIN log_file f ON f.job_id = s.job_id AND f.file_no = s.file_no
       WHERE s.job_id = j.id AND f.current
     ) again
-    WHERE again.first_step <= again.reached
+    WHERE again.job_id = j.id AND again.first_step <= again.reached
     GROUP BY again.job_id
   ), 0) ELSE 0 END AS restart_count,
   j.host AS host,
