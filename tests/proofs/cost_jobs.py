@@ -5,6 +5,7 @@ In: a directory, and how many. Out: log files of a job `./job`, which has someth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,13 @@ def _plain(base_dir: Path) -> None:
 def _jobs(base_dir: Path, count: int) -> None:
     for number in range(count):
         job = base_dir / f"job_{number}"
-        Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write_summary(job)
+        summary = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25).write_summary(job)
         about = (
             Log().train(network=f"N{number % 3}", optimizer="Adam", loss=0.5).evaluation({"accuracy": 0.5})
         )
-        about.user_info(team="vision").dataset_graph({"op_type": "Batch"}).write_lineage(job)
+        about.user_info(team="vision").dataset_graph({"op_type": "Batch"})
+        for path in (summary, about.write_lineage(job)):
+            os.utime(path, (TIME + number, TIME + number))  # a page sorts jobs of the same second
 
 
 def _metrics(base_dir: Path, count: int) -> None:

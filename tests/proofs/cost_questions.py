@@ -234,9 +234,9 @@ _OWN: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
 """By endpoint, what is asked of it (of what, query, body), or why nothing is."""
 _OF_JOB = "train_id=./job"
 _MINDINSIGHT: Mapping[str, Sequence[tuple[str, str, Any]] | str] = {
-    "datavisual/train-job-caches": [(_JOB, "", {"train_ids": ["./job"]})],
+    "datavisual/train-job-caches": [(_STORE, "", {"train_ids": ["./job"]})],
     "datavisual/train-jobs": [(_STORE, "limit=20", None)],
-    "datavisual/plugins": [(_JOB, _OF_JOB, None)],
+    "datavisual/plugins": [(_STORE, _OF_JOB, None)],
     "datavisual/single-job": [(_JOB, f"plugin_name=scalar&{_OF_JOB}", None)],
     "datavisual/scalar/metadata": [(_JOB, f"{_OF_JOB}&tag=loss/scalar", None)],
     "datavisual/scalars": [(_JOB, f"{_OF_JOB}&tag=loss/scalar", None)],
