@@ -29,7 +29,7 @@ TOLERANCE = 1.3
 SLACK = Work(rows=2_000, statements=10, calls=10_000)
 """What is no matter, however it grows."""
 _ROWS_OF_SMALL_TABLES = 15_000
-"""The same of rows on PostgreSQL, which rather reads a table of few pages whole than by an index, for each statement."""
+"""The same of rows on PostgreSQL, where each statement rather reads a table of few pages whole than by an index."""
 _CONTROL_SIZE = 400
 Fault = Callable[[Filled], AbstractContextManager[object]]
 
