@@ -4,7 +4,8 @@ In: texts such as `metric/accuracy>=0.9`, `optimizer in Adam,SGD`, `network like
 7 days`. Out: the documented dict. Promises: values of text fields and of times (except unix seconds) stay texts; other
 values are parsed as JSON (`3`, `true`, `"3"`), and stay texts if they are none; what is in quotes, `'…'` or `"…"`, is a
 text, or a name, as it stands. A question takes the first operator of a text; a removal refuses a text that has another
-reading. Does not know which values a field allows: `query.search.condition` checks that.
+reading. Whoever asks a server writes the text: it is read in time in proportion to its length. Does not know which
+values a field allows: `query.search.condition` checks that.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _PLAIN_NAME = re.compile(r"[^\s<>!=]+")
 _UNIX_SECONDS = re.compile(r"\d{9,}(\.\d+)?")
 """A text of fewer digits may be a date, such as 20261101."""
 _SINCE = re.compile(
-    r"(?P<name>[^\s<>!=/]+)\s+(?P<not>not\s+)?(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+[\w\s]+)",
+    r"(?P<name>[^\s<>!=/]+)\s+(?P<not>not\s+)?(?:in\s+|within\s+)?(?P<value>(?:the\s+)?last\s+\w[\w\s]*)",
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"(?<!\S)(?:and|or|not|&|\|)(?!\S)|&&|\|\||;", re.IGNORECASE)
@@ -90,7 +91,7 @@ def read_removal(text: str) -> dict[str, Any]:
 
 
 def _first_reading(text: str) -> _Reading:
-    first = next(iter(_readings(text)), None)
+    first = next(_readings(text), None)
     if first is None or not first.is_usable:
         raise LineageSearchConditionParamError(
             f"{_begin(text)!r} is no comparison.",
@@ -100,26 +101,28 @@ def _first_reading(text: str) -> _Reading:
     return first
 
 
-def _readings(text: str) -> list[_Reading]:
-    """Return the ways to read a text, one for each of its operators that is not in quotes."""
+def _readings(text: str) -> Iterator[_Reading]:
+    """Yield the ways to read a text, one for each of its operators that is not in quotes."""
     if (match := _SINCE.fullmatch(text)) and _type(match["name"]) in (None, "time"):
-        return [_Reading(match["name"], "lt" if match["not"] else "ge", match["value"])]
+        yield _Reading(match["name"], "lt" if match["not"] else "ge", match["value"])
+        return
     quoted = _QUOTED_NAME.match(text)
-    found = list[_Reading]()
+    is_first = True
     for match in _OPERATOR.finditer(text):
         if quoted and match.start() < quoted.end():
             continue
         name = text[: match.start()].strip()
         if quoted and match.start() == quoted.end():
-            return [_reading(_unquoted(quoted["name"]) or "", match, text, is_usable=True)]
+            yield _reading(_unquoted(quoted["name"]) or "", match, text, is_usable=True)
+            return
         if not name:
             continue
         is_plain = match["symbol"] is not None or _PLAIN_NAME.fullmatch(name) is not None
         reading = _reading(name, match, text, is_usable=is_plain)
-        if not found and reading.is_usable and _is_definite(reading):
-            return [reading]
-        found.append(reading)
-    return found
+        yield reading
+        if is_first and reading.is_usable and _is_definite(reading):
+            return
+        is_first = False
 
 
 def _reading(name: str, match: re.Match[str], text: str, *, is_usable: bool) -> _Reading:

@@ -62,11 +62,14 @@ def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[Kno
         return _register(connection, lease, files, now)
 
 
-def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
-    """Insert a new generation of a rewritten file, beside the one that readers still see."""
+def start_generations(
+    engine: Engine, lease: Lease, files: Sequence[KnownFile], new: Sequence[NewFile]
+) -> list[KnownFile]:
+    """Insert new generations of files that are read again, beside those that readers still see."""
     with writing_under(engine, lease) as (connection, now):
-        generations.abandon(connection, file)
-        return _register(connection, lease, [new], now)[0]
+        for file in files:
+            generations.abandon(connection, file)
+        return _register(connection, lease, new, now)
 
 
 def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None:

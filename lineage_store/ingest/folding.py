@@ -86,6 +86,7 @@ def refold(
     for file in lineage.files_of_jobs(connection, files):
         if file.current:
             files[file.job_id].append(file)
+    lineage.number_evaluations(connection, files.values())
     for portion in _portions(files):
         lineage.replace_lineage(connection, folds | _folds(connection, portion))
         folds = {}

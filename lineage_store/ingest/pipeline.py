@@ -143,9 +143,11 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
         started = time.monotonic()
         if _is_committed(ingester, batch):
             took_s = time.monotonic() - started
-            for news in batch.rewritten:
-                again = next_generation(news.file)
-                batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
+            rewritten = [news.file for news in batch.rewritten]
+            if rewritten:
+                again = list(map(next_generation, rewritten))
+                for file in commit.start_generations(ingester.engine, ingester.lease, rewritten, again):
+                    batches.add(file)
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }

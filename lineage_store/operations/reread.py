@@ -123,8 +123,8 @@ def _begin(this: Ingester, files: Sequence[KnownFile], anew: Sequence[KnownFile]
     with writing(this.engine) as connection:
         leases.confirm(connection, this.lease)
         look_again(connection, this.lease.base_dir_id, files)
-    for file in anew:
-        commit.start_generation(this.engine, this.lease, file, next_generation(file))
+    if anew:
+        commit.start_generations(this.engine, this.lease, anew, list(map(next_generation, anew)))
 
 
 def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:

@@ -2,7 +2,8 @@
 
 In: an open read transaction, a subject, part of a text. Out: values, each with the number of jobs that have it, the
 most frequent first. Lists, objects, booleans, NaN and missing values are left out; so are times, because hardly two
-jobs have the same. Takes one pass over the values of that name.
+jobs have the same. Takes one pass over the values of that name. A part
+that is too long raises LineageParamValueError.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
-from lineage_store.query.search.predicates import VALUED, field_column
+from lineage_store.errors import LineageParamValueError
+from lineage_store.query.search.literals import containing
+from lineage_store.query.search.predicates import VALUED, field_column, name_key
 from lineage_store.query.search.tree import Subject
-from lineage_store.texts import from_stored, key, to_stored
+from lineage_store.store.database.patterns import is_like
+from lineage_store.texts import from_stored, shown
 
 _COMPARED = ("text", "int", "float", "+inf", "-inf")
 
@@ -25,9 +29,13 @@ def known_values(connection: Connection, subject: Subject, part: str, most: int)
         return []
     jobs = func.count().label("jobs")
     values, given = _values_of(subject)
+    try:
+        pattern = containing(part)
+    except ValueError as error:
+        raise LineageParamValueError(f"part = {shown(part)} must be {error}.") from None
     found: Select[Any] = select(*values, jobs).where(*given).group_by(*values)
     if part and subject.type not in ("integer", "float"):
-        contains = func.lower(values[0]).contains(to_stored(part).lower(), autoescape=True)
+        contains = is_like(values[0], pattern)
         found = found.where(or_(values[0].is_(None), contains))
     in_order = (value.nulls_first() for value in values)  # by default the databases differ in where NULL goes
     rows = connection.execute(found.order_by(jobs.desc(), *in_order).limit(most))
@@ -38,7 +46,7 @@ def _values_of(subject: Subject) -> tuple[list[ColumnElement[Any]], list[ColumnE
     """Return the columns, one of which holds the value, and the conditions for rows that have a value."""
     if subject.type in VALUED:
         row = VALUED[subject.type].c
-        return [row.text, row.value], [row.name_key == key(subject.name), row.kind.in_(_COMPARED)]
+        return [row.text, row.value], [row.name_key == name_key(subject), row.kind.in_(_COMPARED)]
     column = field_column(subject)
     return [column], [column.is_not(None)]
 

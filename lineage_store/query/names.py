@@ -8,6 +8,7 @@ closest names. Promises: a check looks each name up by index; only on Citus does
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_column, select
@@ -15,11 +16,11 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_c
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.search.operators import SubjectType
-from lineage_store.query.search.predicates import VALUED
+from lineage_store.query.search.predicates import VALUED, name_key
 from lineage_store.query.search.tree import Subject
 from lineage_store.store.schema import distribution
 from lineage_store.store.schema.tables import train_job
-from lineage_store.texts import from_stored, key, meant, to_stored
+from lineage_store.texts import from_stored, meant, to_stored
 
 _WORDS: dict[SubjectType, tuple[str, str]] = {
     "metric": (METRIC_PREFIX, "metric"),
@@ -41,15 +42,21 @@ def require(
     """
     for subject in (each for each in asked if each.type in VALUED):
         table = VALUED[subject.type]
-        if not _any_has(connection, table, subject.name, base_dir_ids):
+        if not _any_has(connection, table, subject, base_dir_ids):
             known = _names(connection, table)
             if base_dir_ids is not None:
-                known = [each for each in known if _any_has(connection, table, to_stored(each), base_dir_ids)]
+                known = [
+                    each
+                    for each in known
+                    if _any_has(connection, table, replace(subject, name=to_stored(each)), base_dir_ids)
+                ]
             raise _refused(subject, known, "the store" if base_dir_ids is None else "these base dirs")
 
 
-def _any_has(connection: Connection, table: Table, name: str, base_dir_ids: Sequence[int] | None) -> bool:
-    having = select(table.c.job_id).where(table.c.name_key == key(name))
+def _any_has(
+    connection: Connection, table: Table, subject: Subject, base_dir_ids: Sequence[int] | None
+) -> bool:
+    having = select(table.c.job_id).where(table.c.name_key == name_key(subject))
     if base_dir_ids is not None:
         having = having.join(train_job, train_job.c.id == table.c.job_id)
         having = having.where(train_job.c.base_dir_id.in_(base_dir_ids))

@@ -16,6 +16,8 @@ from lineage_store.findings import Finding, severity_of, with_places
 from lineage_store.query.views import view_rows, view_select
 from lineage_store.store.catalog import moved, policies, tombstones
 from lineage_store.store.database.paging import ALL, Page
+from lineage_store.store.schema.tables import base_dir as base_dirs
+from lineage_store.store.schema.tables import train_job
 
 Row = Mapping[str, Any]
 
@@ -172,5 +174,7 @@ def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport 
 
 def read_evaluations(connection: Connection, base_dir: str, train_id: str) -> list[dict[str, Any]]:
     """Return the results of every evaluation of one job (stored names), in the order of evaluations."""
-    this = {"base_dir": base_dir, "train_id": train_id}
-    return view_rows(connection, "v_metric", this, "evaluation_no", "name")
+    query = select(train_job.c.id).join_from(train_job, base_dirs)
+    known = query.where(base_dirs.c.path == base_dir, train_job.c.train_id == train_id)
+    job_id = connection.execute(known).scalar()
+    return view_rows(connection, "v_metric", {"job_id": job_id}, "evaluation_no", "name") if job_id else []

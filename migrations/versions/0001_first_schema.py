@@ -187,6 +187,8 @@ def upgrade() -> None:
         sa.Column("eval_at", sa.BigInteger()),
         sa.Column("dataset_graph_at", sa.BigInteger()),
         sa.Column("user_info", sa.Text(), nullable=False),
+        sa.Column("evaluations_before", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("has_last_evaluation", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_file_lineage"),
         sa.ForeignKeyConstraint(
             ["job_id", "file_no"],
@@ -418,6 +420,7 @@ def upgrade() -> None:
         sqlite_where=sa.text("superseded_from <= last_step"),
         postgresql_where=sa.text("superseded_from <= last_step"),
     )
+    op.create_index("ix_series_file", "series", ["job_id", "file_no"])
     half = sa.text("series_no >= 1073741824")
     op.create_index("ix_series_half_used", "series", ["series_no"], sqlite_where=half, postgresql_where=half)
     op.create_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -234,3 +235,11 @@ def test_a_condition_is_said_in_words() -> None:
         '"%keep%") and loss is missing)) and "user_defined/a = b" is one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2 more '
         'and updated_at is less than "last 90 days"'
     )
+
+
+@pytest.mark.parametrize("text", ["a" + " " * 60_000 + "b", "x last" + " " * 60_000 + "!", "x " * 30_000])
+def test_a_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
+    before = time.process_time()
+    with pytest.raises(LineageSearchConditionParamError):
+        read_where(text)
+    assert time.process_time() - before < 5, "which backtracking exceeds by far"

@@ -23,6 +23,7 @@ from lineage_store.store.records import FileLineage
 from lineage_store.store.schema import tables
 from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
+from lineage_store.store.writes.lineage import files_of_jobs, number_evaluations
 from lineage_store.store.writes.series import recompute_supersession
 from lineage_store.texts import key
 
@@ -123,6 +124,9 @@ def add_evaluation(
         connection.execute(
             insert(tables.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}
         )
+    number_evaluations(
+        connection, [[each for each in files_of_jobs(connection, [file.job_id]) if each.current]]
+    )
 
 
 def add_pipeline(

@@ -74,7 +74,8 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
         (tables.metric_summary, job.summaries, summaries),
     ):
         for value in named_values(values):
-            named = {"job_id": job_id, "name_key": texts.key(value.name), "position": value.position}
+            name_key = tables.summary_key if table is tables.metric_summary else texts.key
+            named = {"job_id": job_id, "name_key": name_key(value.name), "position": value.position}
             typed = {"name": value.name, "kind": value.kind, "value": value.value, "text": value.text}
             connection.execute(insert(table).values(named | typed | more))
     if job.label is not None or job.remark is not None:

@@ -168,6 +168,8 @@ CREATE TABLE file_lineage (
   eval_at BIGINT,
   dataset_graph_at BIGINT,
   user_info TEXT NOT NULL,
+  evaluations_before BIGINT DEFAULT 0 NOT NULL,
+  has_last_evaluation BOOLEAN DEFAULT true NOT NULL,
   CONSTRAINT pk_file_lineage PRIMARY KEY (job_id, file_no),
   CONSTRAINT fk_file_lineage_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
@@ -420,6 +422,8 @@ CREATE TABLE series (
   CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_series_file ON series (job_id, file_no);
+
 CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
 
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
@@ -500,17 +504,21 @@ SELECT
   CASE WHEN (j.update_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((j.update_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS updated_at,
   j.last_wall_time - j.first_file_time AS duration_s,
   extract(epoch FROM clock_timestamp() - (j.last_grown_at))::double precision AS quiet_s,
-  coalesce((
-    SELECT count(DISTINCT newer.file_no)
-    FROM series older CROSS JOIN series newer
-    JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
-    JOIN log_file newer_file ON newer_file.job_id = newer.job_id AND newer_file.file_no = newer.file_no
-    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step AND newer.job_id = older.job_id
-      AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
-      AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
-      AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-    GROUP BY older.job_id
-  ), 0) AS restart_count,
+  CASE WHEN EXISTS (
+    SELECT 1 FROM series older WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+  ) THEN coalesce((
+    SELECT count(DISTINCT again.file_no)
+    FROM (
+      SELECT s.job_id, s.file_no, s.first_step, max(s.last_step) OVER (
+               PARTITION BY s.job_id, s.plugin, s.tag_key, s.device ORDER BY f.file_time
+               RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+             ) AS reached
+      FROM series s JOIN log_file f ON f.job_id = s.job_id AND f.file_no = s.file_no
+      WHERE s.job_id = j.id AND f.current
+    ) again
+    WHERE again.job_id = j.id AND again.first_step <= again.reached
+    GROUP BY again.job_id
+  ), 0) ELSE 0 END AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
   j.source_present AS source_present,
@@ -595,26 +603,16 @@ SELECT
   m.kind AS kind,
   m.text AS text,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS evaluated_at,
-  e.evaluation_no + coalesce((
-    SELECT sum(other.evaluations) FROM file_lineage other
-    JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-    WHERE other.job_id = m.job_id AND other_file.current
-      AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-    GROUP BY other.job_id
-  ), 0) AS evaluation_no,
+  e.evaluation_no + l.evaluations_before AS evaluation_no,
   (
-    EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
-    AND NOT EXISTS (
-      SELECT 1 FROM file_lineage other
-      JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-      WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
-        AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
-    )
+    m.byte_offset = l.eval_at AND l.has_last_evaluation AND EXISTS (
+      SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
   ) AS is_latest,
   e.epoch AS epoch,
   e.step AS step
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN file_lineage l ON l.job_id = m.job_id AND l.file_no = m.file_no
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
@@ -631,8 +629,8 @@ SELECT
   h.value AS best_value,
   h.evaluation_no AS best_evaluation_no
 FROM metric m
-LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
-LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
+LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name_key = (m.name_key | 1)
+LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name_key = (m.name_key & -2)
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS

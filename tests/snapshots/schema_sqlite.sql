@@ -169,6 +169,8 @@ CREATE TABLE file_lineage (
   eval_at BIGINT,
   dataset_graph_at BIGINT,
   user_info TEXT NOT NULL,
+  evaluations_before BIGINT DEFAULT 0 NOT NULL,
+  has_last_evaluation BOOLEAN DEFAULT 1 NOT NULL,
   CONSTRAINT pk_file_lineage PRIMARY KEY (job_id, file_no),
   CONSTRAINT fk_file_lineage_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
@@ -428,6 +430,8 @@ CREATE TABLE series (
   CONSTRAINT fk_series_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
 
+CREATE INDEX ix_series_file ON series (job_id, file_no);
+
 CREATE INDEX ix_series_half_used ON series (series_no) WHERE series_no >= 1073741824;
 
 CREATE INDEX ix_series_superseded ON series (job_id) WHERE superseded_from <= last_step;
@@ -511,17 +515,21 @@ SELECT
   CASE WHEN (j.update_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((j.update_time) * 1e6) AS bigint) - CAST(round((j.update_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((j.update_time) * 1e6) AS bigint) % 1000000) END AS updated_at,
   CAST(j.last_wall_time - j.first_file_time AS double precision) AS duration_s,
   CAST(((367 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) - ((7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 1, 4) AS bigint) + ((CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) - (CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) - (275 * CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 6, 2) AS bigint)) % 9) / 9 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 9, 2) AS bigint)) * 86400 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 12, 2) AS bigint) * 3600 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 15, 2) AS bigint) * 60 + CAST(substr(strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END), 18, 6) AS double precision)) - ((367 * CAST(substr(j.last_grown_at, 1, 4) AS bigint) - ((7 * (CAST(substr(j.last_grown_at, 1, 4) AS bigint) + ((CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) - (CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) % 12) / 12)) - (7 * (CAST(substr(j.last_grown_at, 1, 4) AS bigint) + ((CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) - (CAST(substr(j.last_grown_at, 6, 2) AS bigint) + 9) % 12) / 12)) % 4) / 4 + ((275 * CAST(substr(j.last_grown_at, 6, 2) AS bigint)) - (275 * CAST(substr(j.last_grown_at, 6, 2) AS bigint)) % 9) / 9 + CAST(substr(j.last_grown_at, 9, 2) AS bigint)) * 86400 + CAST(substr(j.last_grown_at, 12, 2) AS bigint) * 3600 + CAST(substr(j.last_grown_at, 15, 2) AS bigint) * 60 + CAST(substr(j.last_grown_at, 18, 6) AS double precision)) AS double precision) AS quiet_s,
-  CAST(coalesce((
-    SELECT count(DISTINCT newer.file_no)
-    FROM series older CROSS JOIN series newer
-    JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
-    JOIN log_file newer_file ON newer_file.job_id = newer.job_id AND newer_file.file_no = newer.file_no
-    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step AND newer.job_id = older.job_id
-      AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
-      AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
-      AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-    GROUP BY older.job_id
-  ), 0) AS bigint) AS restart_count,
+  CAST(CASE WHEN EXISTS (
+    SELECT 1 FROM series older WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+  ) THEN coalesce((
+    SELECT count(DISTINCT again.file_no)
+    FROM (
+      SELECT s.job_id, s.file_no, s.first_step, max(s.last_step) OVER (
+               PARTITION BY s.job_id, s.plugin, s.tag_key, s.device ORDER BY f.file_time
+               RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+             ) AS reached
+      FROM series s JOIN log_file f ON f.job_id = s.job_id AND f.file_no = s.file_no
+      WHERE s.job_id = j.id AND f.current
+    ) again
+    WHERE again.job_id = j.id AND again.first_step <= again.reached
+    GROUP BY again.job_id
+  ), 0) ELSE 0 END AS bigint) AS restart_count,
   j.host AS host,
   j.log_bytes AS log_bytes,
   CAST(j.source_present AS boolean) AS source_present,
@@ -606,26 +614,16 @@ SELECT
   m.kind AS kind,
   m.text AS text,
   CASE WHEN (e.wall_time) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((e.wall_time) * 1e6) AS bigint) - CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((e.wall_time) * 1e6) AS bigint) % 1000000) END AS evaluated_at,
-  CAST(e.evaluation_no + coalesce((
-    SELECT sum(other.evaluations) FROM file_lineage other
-    JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-    WHERE other.job_id = m.job_id AND other_file.current
-      AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-    GROUP BY other.job_id
-  ), 0) AS bigint) AS evaluation_no,
+  CAST(e.evaluation_no + l.evaluations_before AS bigint) AS evaluation_no,
   CAST((
-    EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
-    AND NOT EXISTS (
-      SELECT 1 FROM file_lineage other
-      JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-      WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
-        AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
-    )
+    m.byte_offset = l.eval_at AND l.has_last_evaluation AND EXISTS (
+      SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
   ) AS boolean) AS is_latest,
   e.epoch AS epoch,
   e.step AS step
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN file_lineage l ON l.job_id = m.job_id AND l.file_no = m.file_no
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
@@ -642,8 +640,8 @@ SELECT
   h.value AS best_value,
   h.evaluation_no AS best_evaluation_no
 FROM metric m
-LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
-LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
+LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name_key = (m.name_key | 1)
+LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name_key = (m.name_key & -2)
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;
 
 CREATE VIEW v_metric_best AS

@@ -18,13 +18,13 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, select
 
 from lineage_store.extreme_numbers import NUMBER_BY_KIND
 from lineage_store.query.search.compiler import compile_columns
-from lineage_store.query.search.predicates import VALUED, field_column, kind_column, table_of
+from lineage_store.query.search.predicates import VALUED, field_column, kind_column, name_key, table_of
 from lineage_store.query.search.scope import scope_of
 from lineage_store.query.search.tree import NAMED, SearchCondition, Subject
 from lineage_store.store.database.dialects import listed, one_of
 from lineage_store.store.database.statements import run
 from lineage_store.store.schema.tables import annotation, train_job
-from lineage_store.texts import from_stored, key
+from lineage_store.texts import from_stored
 from lineage_store.times import from_unix, instant
 
 _SHOWN = ("base_dir_id", "train_id", "state", "outcome", "host")
@@ -125,7 +125,7 @@ def _decoded(subject: Subject, columns: Any) -> list[Any]:
 def _named(connection: Connection, subject: Subject, ids: Sequence[int]) -> list[Any]:
     """Return a metric or user-defined value of each of the jobs."""
     dialect = connection.dialect.name
-    wanted = {"wanted": listed(dialect, ids), "name_key": key(subject.name)}
+    wanted = {"wanted": listed(dialect, ids), "name_key": name_key(subject)}
     rows = run(connection, _values_of_jobs(dialect, subject.type), **wanted)
     found = {job: decoded(kind, value, text) for job, kind, value, text in rows}
     return [found.get(job) for job in ids]

@@ -17,7 +17,7 @@ from typing import Any
 from lineage_store import texts
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import BY_NAME, CONTROL_KEYS
-from lineage_store.query.search.literals import MAX_CHOICES, Choices
+from lineage_store.query.search.literals import MAX_CHOICES, MAX_PATTERN_CHARACTERS, Choices
 from lineage_store.query.search.operators import OPERATORS, Value
 from lineage_store.query.search.parameters import Parameters
 from lineage_store.query.search.subjects import meant, read_subject
@@ -78,6 +78,7 @@ class _TreeReader:
         self._base_dir = base_dir
         self._comparisons = 0
         self._choices = 0
+        self._pattern_characters = 0
 
     def read(self, condition: object, depth: int) -> AllOf:
         if not isinstance(condition, dict):
@@ -120,6 +121,7 @@ class _TreeReader:
             raise _refused(f"{name} {key}", value, f"must be {error}") from None
         _check_words(f"{name} {key}", subject, read)
         self._count_choices(read)
+        self._count_pattern(read if key == "like" else "")
         return Leaf(subject, operator, self.parameters.lift(read, subject))
 
     def _with_ids(self, name: str, value: object) -> object:
@@ -153,6 +155,14 @@ class _TreeReader:
         if self._choices > MAX_CHOICES:
             raise LineageSearchConditionParamError(
                 f"The condition lists more than {MAX_CHOICES} values.", hint="Ask several times."
+            )
+
+    def _count_pattern(self, pattern: Value) -> None:
+        self._pattern_characters += len(str(pattern))
+        if self._pattern_characters > MAX_PATTERN_CHARACTERS:
+            raise LineageSearchConditionParamError(
+                f"The patterns of `like` have more than {MAX_PATTERN_CHARACTERS:,} characters together.",
+                hint="Shorten them, or ask several times.",
             )
 
 

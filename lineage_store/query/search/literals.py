@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 
 from lineage_store import texts
 from lineage_store.extreme_numbers import LARGEST_INTEGER, WORD_BY_KIND
+from lineage_store.store.database.patterns import ESCAPE
 
 Number = int | float
 
 MAX_CHOICES = 10_000
 MAX_PATTERN_LENGTH = 1_000
-PATTERN_ESCAPE = "#"
-"""The escape character in SQL. Callers write a backslash, but databases differ in how it is quoted."""
+MAX_PATTERN_CHARACTERS = 10_000
+"""All patterns of a condition together, in SQL: a database compares them with a text one after the other, and nothing
+ends it in between."""
 
 _KIND_BY_WORD = {word: kind for kind, word in WORD_BY_KIND.items()}
 _PATTERN_TOKEN = re.compile(
@@ -160,8 +162,15 @@ def read_flag(value: object) -> bool:
     raise ValueError("True or False")
 
 
+def containing(part: str) -> str:
+    """Return the pattern of texts that have `part` in them, in any case of A to Z. Raises ValueError."""
+    if len(part) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"a text of at most {MAX_PATTERN_LENGTH} characters")
+    return f"%{_escape_literal(part).translate(_TO_ASCII_LOWER)}%"
+
+
 def _escape_literal(literal: str) -> str:
-    return re.sub(r"[#%_]", r"#\g<0>", texts.to_stored(literal))
+    return re.sub(rf"[{ESCAPE}%_]", rf"{ESCAPE}\g<0>", texts.to_stored(literal))
 
 
 def fits_double(value: Number) -> bool:

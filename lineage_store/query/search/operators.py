@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, and_, bindparam, false, func, not_, or_
+from sqlalchemy import ColumnElement, and_, bindparam, false, not_, or_
 
 from lineage_store.query.search import literals, time_literals
 from lineage_store.query.search.literals import Choices, Number, Parameter
+from lineage_store.store.database.patterns import is_like
 from lineage_store.store.database.types import INDEXED_CHARACTERS, prefix
 
 SubjectType = Literal["text", "integer", "float", "time", "metric", "metric_summary", "user_defined"]
@@ -126,8 +127,7 @@ def _compares(
 def _is_like(operand: Operand, pattern: Parameter) -> ColumnElement[bool]:
     if operand.text is None:
         return false()
-    # `lower` folds only ASCII: always in SQLite, and under the collation "C" in PostgreSQL
-    return func.lower(operand.text).like(_bound(pattern, operand.text), escape=literals.PATTERN_ESCAPE)
+    return is_like(operand.text, _bound(pattern, operand.text))
 
 
 def _is_null(operand: Operand, flag: bool) -> ColumnElement[bool]:

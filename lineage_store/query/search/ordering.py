@@ -92,7 +92,7 @@ def _ordered(jobs: FromClause, keys: Sequence[SortKey]) -> SortRange:
     for number, key in enumerate(keys, 1):
         if key.subject.type in VALUED:
             row = _row(key.subject.type, number)
-            joined = joined.outerjoin(row, is_named(row, key.subject.name))
+            joined = joined.outerjoin(row, is_named(row, key.subject))
             ranked = _valued_order(row)
         else:
             ranked = _field_order(key.subject)
@@ -137,7 +137,7 @@ def _inner_joined(keys: Sequence[SortKey]) -> tuple[SortKey, FromClause, SortRan
     """Return the first key, its joined row, and the range of the jobs that have this row, sorted by the other keys."""
     first, rest = keys[0], keys[1:]
     row = _row(first.subject.type, 0)
-    return first, row, _ordered(lineage.join(row, is_named(row, first.subject.name)), rest)
+    return first, row, _ordered(lineage.join(row, is_named(row, first.subject)), rest)
 
 
 @cache

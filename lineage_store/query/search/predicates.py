@@ -44,6 +44,7 @@ from lineage_store.store.schema.tables import (
     lineage,
     metric,
     metric_summary,
+    summary_key,
     train_job,
     user_info,
 )
@@ -93,7 +94,7 @@ def _leaf(leaf: Leaf, joined: Joined) -> ColumnElement[bool]:
         has_row = _is_annotated if table_of(subject) == "annotation" else _in_this_row
     else:
         operand = _valued_operand(joined.get(subject, table))
-        has_row = _in_this_row if subject in joined else partial(_has_value, table, subject.name)
+        has_row = _in_this_row if subject in joined else partial(_has_value, table, subject)
     found = has_row(leaf.operator.holds(operand, leaf.value))
     if leaf.operator.takes_missing(leaf.value):
         found = or_(found, not_(has_row(not_(operand.missing))))
@@ -105,9 +106,9 @@ def _in_this_row(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
     return predicate
 
 
-def _has_value(table: Table, name: str, predicate: ColumnElement[bool]) -> ColumnElement[bool]:
+def _has_value(table: Table, subject: Subject, predicate: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the predicate that the job has a metric or user-defined value that satisfies the comparison."""
-    matches = is_named(table, name), predicate
+    matches = is_named(table, subject), predicate
     found: Select[Any] = select(literal_column("1")).select_from(table).where(*matches)
     return exists(found.correlate(lineage, train_job))
 
@@ -118,10 +119,15 @@ def _is_annotated(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
     return train_job.c.id.in_(jobs.correlate(None))
 
 
-def is_named(row: FromClause, name: str) -> ColumnElement[bool]:
+def name_key(subject: Subject) -> int:
+    """Return the key by which tables of named values find a subject's rows."""
+    return (summary_key if subject.type == "metric_summary" else texts.key)(subject.name)
+
+
+def is_named(row: FromClause, subject: Subject) -> ColumnElement[bool]:
     """Return the predicate that a row is the job's value of that name."""
     # compares only the key, which is in an index; comparing the name would have to read the row
-    return and_(row.c.job_id == lineage.c.job_id, row.c.name_key == texts.key(name))
+    return and_(row.c.job_id == lineage.c.job_id, row.c.name_key == name_key(subject))
 
 
 def _field_operand(subject: Subject) -> Operand:

@@ -1,8 +1,8 @@
 """Run SQL that other people wrote, so that it can read but do nothing else.
 
 In: an engine and one statement. Out: column names and rows, as they are read.
-Promises: nothing is changed. On SQLite a separate connection refuses everything but reading (by `query_only` and by an
-authorizer with a list of allowed actions). On PostgreSQL the statement runs in a READ ONLY transaction, and must begin
+Promises: nothing is changed. On SQLite a program of its own (`sqlite_reader`) refuses everything but reading; it can be
+killed, even within a function. On PostgreSQL the statement runs in a READ ONLY transaction, and must begin
 with a word such as SELECT, because such a transaction still lets COPY write files and run programs on the server; the
 extended protocol allows one statement only; roles that READ ONLY does not bind, such as superusers, are refused (SET
 ROLE would not help: a function called in a SELECT can set the role back); and so are functions that write, lock or run
@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import math
 import re
+import select
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -32,24 +36,19 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
 )
 from lineage_store.findings import cause_in, of_database
-from lineage_store.store.database import postgresql
+from lineage_store.store.admin import sqlite_reader
+from lineage_store.store.database import postgresql, sqlite
 from lineage_store.store.database.conflicts import CONFLICT
-from lineage_store.store.database.engine import connected, open_engine
+from lineage_store.store.database.engine import connected, open_engine, sqlite_path
 from lineage_store.store.database.failures import cause_of, is_damage
 from lineage_store.texts import meant, shown
 
 if TYPE_CHECKING:
     import psycopg
 
-_ALLOWED_ACTIONS = frozenset(
-    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-)
-_ALLOWED_PRAGMAS = (
-    *("table_info", "table_xinfo", "table_list", "index_list", "index_info"),
-    *("foreign_key_list", "database_list"),
-)
 _MISSING = re.compile(r'(?P<what>column|table|relation):? "?(?:\w+\.)?(?P<name>\w+)')
-_STEPS_BETWEEN_CHECKS = 20_000
+_STARTS_WITHIN_S = 30.0
+"""How long the program that asks SQLite may take to start; its statement is not blamed for that."""
 _ROWS_AT_A_TIME = 1000
 _LONGEST = "1d"
 """PostgreSQL's statement_timeout, which ends statements whose client has disappeared."""
@@ -120,11 +119,6 @@ class _Deadline:
     at: float
     ran_out: bool = False
 
-    def check(self) -> bool:
-        """Return whether the statement must be ended."""
-        self.ran_out = self.ran_out or time.monotonic() > self.at
-        return self.ran_out
-
     def lift(self) -> None:
         """Remove the deadline, because the first row is there."""
         self.at = math.inf
@@ -156,22 +150,54 @@ def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]
 
 @contextmanager
 def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator[Answer]:
-    url = engine.url.render_as_string(hide_password=False)
-    # `deadline` ends the statement.
+    url, path = engine.url.render_as_string(hide_password=False), sqlite_path(engine.url)
     reader = open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
-    pooled: Any = connected(reader)
-    connection: sqlite3.Connection = pooled.driver_connection
-    connection.set_progress_handler(deadline.check, _STEPS_BETWEEN_CHECKS)
-    connection.set_authorizer(_authorize)
     try:
-        with _refusals_named(sqlite3.Error, deadline):
-            cursor = connection.execute(statement)  # returns when the first row is there
-            deadline.lift()
-            yield _answer(cursor.description, iter(cursor))
+        connected(reader).close()  # says in our words why the file cannot be read
     finally:
-        connection.set_authorizer(None)
-        pooled.close()
         reader.dispose()
+    database = ":memory:" if path is None else sqlite.read_only_uri(path)
+    # -I and -S: import nothing but the standard library
+    program = [sys.executable, "-I", "-S", sqlite_reader.__file__]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:  # noqa: S603
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            sqlite_reader.send(process.stdin, (database, statement))
+            with _refusals_named(sqlite3.Error, deadline):
+                _next(process, _Deadline(_STARTS_WITHIN_S, time.monotonic() + _STARTS_WITHIN_S))
+                deadline.at = time.monotonic() + deadline.seconds
+                columns, first = _next(process, deadline)
+                deadline.lift()
+                more = iter(partial(_next, process, deadline), None)
+                yield Answer(columns, chain(first, chain.from_iterable(rows for _, rows in more)))
+        finally:
+            process.kill()
+
+
+def _next(process: subprocess.Popen[bytes], deadline: _Deadline) -> Any:
+    """Return the next columns and rows of the program that asks SQLite; None behind the last ones.
+
+    Raises the error of SQLite. At the deadline, the program is killed.
+    """
+    assert process.stdout is not None
+    said, waits_s = select.poll(), max(0.0, deadline.at - time.monotonic())
+    said.register(process.stdout, select.POLLIN)
+    if not said.poll(None if waits_s == math.inf else waits_s * 1000):
+        process.kill()
+        deadline.ran_out = True
+        raise sqlite3.OperationalError("interrupted")
+    try:
+        kind, *content = sqlite_reader.receive(process.stdout)
+    except EOFError:
+        process.kill()
+        raise sqlite3.OperationalError(f"the program that ran it ended: exit code {process.wait()}") from None
+    if kind == sqlite_reader.ERROR:
+        name, message, code = content
+        error: sqlite3.Error = getattr(sqlite3, name, sqlite3.Error)(message)
+        error.sqlite_errorcode = code
+        raise error
+    return content if kind == sqlite_reader.ROWS else None
 
 
 @contextmanager
@@ -256,18 +282,6 @@ def _without_blank(statement: str) -> str:
     return _BLANK.sub("", statement, count=1)
 
 
-def _authorize(
-    action: int, first: str | None, second: str | None, _database: str | None, _by: str | None
-) -> int:
-    if action == sqlite3.SQLITE_FUNCTION and second == "load_extension":
-        return sqlite3.SQLITE_DENY
-    reads_schema = action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS
-    # Table-valued functions such as json_each need this. A real update of sqlite_master fails anyway.
-    declares = action == sqlite3.SQLITE_UPDATE and first == "sqlite_master"
-    allowed = action in _ALLOWED_ACTIONS or reads_schema or declares
-    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
 def _answer(description: Any, rows: Iterator[tuple[Any, ...]]) -> Answer:
     return Answer(tuple(str(column[0]) for column in description or ()), rows)
 
@@ -287,8 +301,6 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
                 f"The statement took longer than {deadline.seconds:g} s to its first row and was ended.",
                 hint="Narrow it down, or allow more with --timeout SECONDS.",
             ) from error
-        if "interrupted" in str(error):  # SQLite has swallowed the exception of a signal's handler
-            raise KeyboardInterrupt from error
         cause = str(error).strip().splitlines()[0].rstrip(".")
         why = cause_of(error, cause, None)
         if cause_in(why) == CONFLICT:

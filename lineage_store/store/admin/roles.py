@@ -132,6 +132,14 @@ def writing_functions_of_readers(connection: Connection) -> dict[str, list[str]]
     return found
 
 
+def _without_writers(connection: Connection, owner: str) -> list[str]:
+    """Return the statements that leave the functions of `_WRITERS` to superusers; none if they are left already."""
+    if not (writers := connection.execute(_OF_EVERYBODY).scalars().all()):
+        return []
+    upgrades = f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_xact_lock(bigint) TO {_quoted(owner)}"
+    return [upgrades, f"REVOKE EXECUTE ON FUNCTION {', '.join(writers)} FROM PUBLIC"]
+
+
 def _refuse_stranger(connection: Connection) -> None:
     """Raise PermissionDeniedError if this user does not own the tables: PostgreSQL would only warn, not grant."""
     owns = text("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = CAST(:name AS regclass)")
@@ -152,7 +160,7 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
         parts = partitions.names(connection)
         owner = roles.owner or connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar_one()
-        writers = connection.execute(_OF_EVERYBODY).scalars().all() if roles.readers or roles.analysts else []
+        writers = _without_writers(connection, owner) if roles.readers or roles.analysts else []
     place = _Place(_quoted(schema), _quoted(database))
     functions = partitions.FUNCTIONS if parts else ()
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
@@ -164,12 +172,7 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         found += _of_reader(_quoted(reader), place, [*_TABLES, *_VIEWS, VERSION_TABLE])
     for analyst in roles.analysts:
         found += _of_reader(_quoted(analyst), place, [*_VIEWS, VERSION_TABLE])
-    if writers:
-        # The owner upgrades under an advisory lock.
-        found.append(
-            f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_xact_lock(bigint) TO {_quoted(owner)}"
-        )
-        found.append(f"REVOKE EXECUTE ON FUNCTION {', '.join(writers)} FROM PUBLIC")
+    found += writers
     if roles.owner is not None:
         role = _quoted(roles.owner)
         found += _of_owner(role, place, parts)
@@ -188,7 +191,9 @@ def put_limits_back(engine: Engine) -> str | None:
     with reading(engine) as connection:
         database = connection.execute(select(func.current_database())).scalar_one()
         names = connection.execute(_UNLIMITED, {"view": _VIEWS[0], "table": _TABLES[0]}).scalars().all()
-    found = [each for name in names for each in _limits(_quoted(name), _quoted(database))]
+        owner = connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar_one()
+        writers = _without_writers(connection, owner) if names else []
+    found = [*writers, *(each for name in names for each in _limits(_quoted(name), _quoted(database)))]
     with writing(engine) as connection:
         return _run(connection, found)
 

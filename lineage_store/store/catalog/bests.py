@@ -1,8 +1,8 @@
 """Find stored best results that the present settings would choose otherwise. Only reads.
 
 In: a connection, and for which metrics less is better. Out: the metrics concerned, each with the number of jobs; the
-jobs of a base dir concerned. Promises: one pass over the results of evaluations; compares the results themselves, so
-that it need not know the earlier settings.
+jobs of a base dir concerned. Promises: one pass over the results of evaluations, however many metrics they have;
+compares the results themselves, so that it need not know the earlier settings.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select
 
+from lineage_store.store.database.dialects import among
 from lineage_store.store.schema.tables import evaluation_metric, log_file, metric_summary, of_file, train_job
 from lineage_store.texts import from_stored, key, to_stored
 
@@ -37,15 +38,18 @@ def jobs_chosen_otherwise(
     """Return the ids of the jobs of a base dir that have a better result of one of the metrics than the stored best."""
     mine = _RESULT.job_id.in_(select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id))
     jobs, found = _beside_bests(select(_RESULT.job_id).distinct()).where(mine), set[int]()
+    keys: dict[bool, list[int]] = {True: [], False: []}
     for metric in metrics:
-        better = _LESS if is_less_better(metric) else _MORE
-        wanted = jobs.where(_RESULT.name_key == key(to_stored(metric)), better)
-        found.update(connection.execute(wanted).scalars())
+        keys[is_less_better(metric)].append(key(to_stored(metric)))
+    for is_less, some in keys.items():
+        better = _LESS if is_less else _MORE
+        wanted = jobs.where(among(connection, _RESULT.name_key, some), better)
+        found.update(connection.execute(wanted).scalars() if some else ())
     return found
 
 
 def _beside_bests(columns: Select[Any]) -> Select[Any]:
     """Select `columns` from the numeric results of current files, joined to the stored best of their metric and job."""
-    of_best = (_BEST.job_id == _RESULT.job_id) & (_BEST.name == "best/" + _RESULT.name)
+    of_best = (_BEST.job_id == _RESULT.job_id) & (_BEST.name_key == _RESULT.name_key.bitwise_and(-2))
     every = evaluation_metric.join(log_file, of_file(evaluation_metric)).join(metric_summary, of_best)
     return columns.select_from(every).where(log_file.c.current, _RESULT.kind.in_(("int", "float")))

@@ -22,7 +22,7 @@ from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL
 
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, PermissionDeniedError
-from lineage_store.store.database import file_watch, pool
+from lineage_store.store.database import file_watch, patterns, pool
 from lineage_store.store.database.failures import UNABLE_TO_OPEN, is_damage
 from lineage_store.store.database.filesystem import (
     beside,
@@ -83,7 +83,7 @@ def make_engine(
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
         if path is not None and read_only:
-            arguments[0], options["uri"] = _read_only_uri(path), True
+            arguments[0], options["uri"] = read_only_uri(path), True
         elif path is not None and not path.exists():
             _create_private(path)
 
@@ -91,6 +91,8 @@ def make_engine(
     def prepare(connection: sqlite3.Connection, _record: Any) -> None:
         if isinstance(connection, TimedConnection):
             connection.end_statements_after(statement_timeout_s)
+        else:
+            patterns.install(connection, patterns.matches)
         _prepare(connection, query_only=read_only or (path is not None and _is_write_protected(path)))
 
     return engine
@@ -122,7 +124,7 @@ def look_for_damage(path: Path, within_s: float) -> tuple[str | None, bool]:
     """
     end = time.monotonic() + within_s
     is_checked = False
-    with closing(sqlite3.connect(_read_only_uri(path), uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+    with closing(sqlite3.connect(read_only_uri(path), uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
         harden(connection)
         connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS_BETWEEN_LOOKS)
         try:
@@ -207,7 +209,7 @@ def _create_private(path: Path) -> None:
         ) from error
 
 
-def _read_only_uri(path: Path) -> str:
+def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite opens a file for reading only. Raises DatabaseUnavailableError if it cannot."""
     uri = f"file:{quote(os.fsencode(path))}?mode=ro"
     if not path.exists() or os.access(path, os.W_OK):

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
+from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import in_file, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
@@ -21,10 +22,15 @@ from lineage_store.store.writes.removal import remove_series
 
 def make_current(connection: Connection, file: KnownFile) -> None:
     """Let readers see this generation of a file instead of the older ones, whose rows are to be removed."""
-    generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
-    this = log_file.c.file_no == file.file_no
-    _supersede(connection, file.job_id, generations & ~this)
-    connection.execute(update(log_file).where(generations, this).values(current=True))
+    # Asked for first, because SQLite finds names by an index only in a SELECT.
+    generations = select(log_file.c.file_no).where(
+        log_file.c.job_id == file.job_id, log_file.c.name == file.name
+    )
+    older = connection.execute(generations.where(log_file.c.file_no != file.file_no)).scalars().all()
+    if older:
+        mine = (log_file.c.job_id == file.job_id) & among(connection, log_file.c.file_no, older)
+        _supersede(connection, file.job_id, mine)
+    connection.execute(update(log_file).where(in_file(log_file, file.key)).values(current=True))
 
 
 def abandon(connection: Connection, file: KnownFile) -> None:

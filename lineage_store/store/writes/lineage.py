@@ -8,12 +8,19 @@ Does not know how events are folded (ingest/decode/lineage_fold.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, delete, func, select
 
-from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, upsert
+from lineage_store.store.database.dialects import (
+    among,
+    among_rows,
+    execute_rows,
+    insert_plain,
+    update_by_key,
+    upsert,
+)
 from lineage_store.store.records import (
     Advance,
     DatasetGraph,
@@ -50,6 +57,8 @@ class FileOfJob(NamedTuple):
     name: str
     current: bool
     lineage: FileLineage
+    evaluations_before: int = 0
+    has_last_evaluation: bool = True
 
     @property
     def key(self) -> FileKey:
@@ -60,14 +69,16 @@ class FileOfJob(NamedTuple):
 def files_of_jobs(connection: Connection, job_ids: Collection[int]) -> Iterator[FileOfJob]:
     """Yield the files of jobs that have lineage events, in the order of folding; generations ascend."""
     counted = [file_lineage.c[name] for name in FileLineage._fields if name != "user_info"]
+    key_of, numbered = ("job_id", "file_no"), ("evaluations_before", "has_last_evaluation")
+    own = [file_lineage.c[name] for name in key_of + numbered]
     rows = connection.execute(
-        select(file_lineage.c.job_id, file_lineage.c.file_no, log_file.c.name, log_file.c.current, *counted)
+        select(*own, log_file.c.name, log_file.c.current, *counted)
         .join_from(file_lineage, log_file, of_file(file_lineage))
         .where(among(connection, file_lineage.c.job_id, job_ids))
         .order_by(log_file.c.file_time, log_file.c.name, log_file.c.generation)
     )
-    for job_id, file_no, name, current, *counts in rows:
-        yield FileOfJob(job_id, file_no, name, current, FileLineage(*counts))
+    for job_id, file_no, before, has_last, name, current, *counts in rows:
+        yield FileOfJob(job_id, file_no, name, current, FileLineage(*counts), before, has_last)
 
 
 def user_info(connection: Connection, files: Collection[FileKey]) -> dict[FileKey, str]:
@@ -92,6 +103,25 @@ def write_files(
     changing = [name for name in FileLineage._fields if user_info or name != "user_info"]
     if rows:
         execute_rows(connection, upsert(connection, file_lineage, ("job_id", "file_no"), changing), rows)
+
+
+def number_evaluations(connection: Connection, files: Iterable[Sequence[FileOfJob]]) -> None:
+    """Note which evaluations come before those of a file, given the current files of each job in the order of folding.
+
+    Otherwise whoever numbers an evaluation within its job would have to read all files of the job.
+    """
+    changed = []
+    for of_job in files:
+        before, last = (
+            0,
+            max((n for n, file in enumerate(of_job) if file.lineage.eval_at is not None), default=0),
+        )
+        for number, file in enumerate(of_job):
+            found = {"evaluations_before": before, "has_last_evaluation": number == last}
+            if (file.evaluations_before, file.has_last_evaluation) != tuple(found.values()):
+                changed.append({"of_job_id": file.job_id, "of_file_no": file.file_no, **found})
+            before += file.lineage.evaluations
+    update_by_key(connection, file_lineage, changed)
 
 
 def write_lineage_events(connection: Connection, advances: Iterable[Advance]) -> None:

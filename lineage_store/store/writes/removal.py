@@ -215,7 +215,7 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
     """
     there = (series.c.sample_count - series.c.thinned_count).label("rows")
     told = (*(series.c[name] for name in ("series_no", "plugin", "first_step")), there)
-    found = select(*told).where(series.c.job_id == job_id, *which).order_by(series.c.series_no)
+    found = select(*told).where(series.c.job_id == job_id, *which)
     whole: dict[Table, list[int]] = {}
     for row in connection.execute(found.limit(most_rows)).all():
         if row.rows > most_rows:

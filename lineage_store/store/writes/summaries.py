@@ -19,8 +19,9 @@ from lineage_store.store.schema.tables import (
     log_file,
     metric_summary,
     of_file,
+    summary_key,
 )
-from lineage_store.texts import from_stored, key
+from lineage_store.texts import from_stored
 
 _COPIED = ("job_id", "position", "kind", "value", "text", "evaluation_no")
 
@@ -47,7 +48,11 @@ def _rows(found: Row[Any], is_less_better: Callable[[str], bool]) -> Iterator[di
     for which, holds in (("first", found.nth == 1), ("best", is_number and is_best == 1)):
         if holds:
             name = f"{which}/{found.name}"
-            yield {"name": name, "name_key": key(name), **{each: getattr(found, each) for each in _COPIED}}
+            yield {
+                "name": name,
+                "name_key": summary_key(name),
+                **{each: getattr(found, each) for each in _COPIED},
+            }
 
 
 def _ends(connection: Connection, job_ids: Collection[int]) -> Select[Any]:

@@ -32,6 +32,7 @@ from lineage_store.store.schema.tables.lineages import (
     lineage_event,
     metric,
     metric_summary,
+    summary_key,
     user_info,
 )
 from lineage_store.store.schema.tables.operations import (

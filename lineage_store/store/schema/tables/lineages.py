@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text, text, true
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
 from lineage_store.store.database.types import Float64, Key, Name, prefix
@@ -21,6 +21,7 @@ from lineage_store.store.schema.tables.columns import (
     required,
     surrogate_key,
 )
+from lineage_store.texts import key
 
 _COLUMN_TYPE: dict[FieldType, Any] = {"text": Name, "integer": BigInteger(), "float": Float64}
 
@@ -63,6 +64,10 @@ file_lineage = Table(
     required("content_bytes", BigInteger, "bytes of its events as JSON"),
     *map(_last, ("train", "eval", "dataset_graph")),
     required("user_info", Text, "its user-defined values, merged, as JSON"),
+    required(
+        "evaluations_before", BigInteger, "evaluations in older log files of the job", default=text("0")
+    ),
+    required("has_last_evaluation", Boolean, "whether the job's last evaluation is in it", default=true()),
     belongs_to("log_file", "file_no"),
     comment="what the lineage events of a log file have come to, from which further ones go on",
 )
@@ -141,8 +146,7 @@ def _value_columns(names: str) -> list[Column[Any]]:
     ]
 
 
-def _name_key() -> Column[int]:
-    comment = "64 bits of the name's SHA-256"
+def _name_key(comment: str = "64 bits of the name's SHA-256") -> Column[int]:
     return part_of_key("name_key", BigInteger, comment)
 
 
@@ -185,10 +189,20 @@ metric_summary = Table(
     "metric_summary",
     metadata,
     owner("train_job", "its job", primary_key=True),
-    _name_key(),
+    _name_key("name_key of the metric, its last bit set for first/ and cleared for best/"),
     *_value_columns("metric name, behind first/ or best/"),
     required("evaluation_no", Integer, "the first evaluation of the job that has it, from 1"),
     Index("ix_metric_summary_name_value", "name_key", "value", "job_id"),
     comment="the first and the best result of each metric among all evaluations of a job",
     sqlite_with_rowid=False,
 )
+
+
+def summary_key(name: str) -> int:
+    """Return the `name_key` of `best/NAME` or `first/NAME` in `metric_summary`.
+
+    SQL makes it of the metric's own key, by `& -2` or `| 1`, and so finds the row in the primary key: a name that it
+    would have to calculate is in no index.
+    """
+    which, _, metric_name = name.partition("/")
+    return key(metric_name) | 1 if which == "first" else key(metric_name) & -2

@@ -73,6 +73,7 @@ series = Table(
     ),
     UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),
     belongs_to("log_file", "file_no"),
+    Index("ix_series_file", "job_id", "file_no"),
     Index("ix_series_superseded", "job_id", sqlite_where=_REWRITTEN, postgresql_where=_REWRITTEN),
     Index("ix_series_half_used", "series_no", sqlite_where=HALF_USED, postgresql_where=HALF_USED),
     comment="one tag of one plugin in one log file",

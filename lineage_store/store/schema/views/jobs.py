@@ -30,19 +30,23 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
-# Citus allows a subquery that is correlated by the job, has no LIMIT, and groups its count by the job.
-# CROSS JOIN makes SQLite start from the older series: most jobs have no superseded one, so the newer ones are not read.
-_RESTARTS = """coalesce((
-    SELECT count(DISTINCT newer.file_no)
-    FROM series older CROSS JOIN series newer
-    JOIN log_file older_file ON older_file.job_id = older.job_id AND older_file.file_no = older.file_no
-    JOIN log_file newer_file ON newer_file.job_id = newer.job_id AND newer_file.file_no = newer.file_no
-    WHERE older.job_id = j.id AND older.superseded_from <= older.last_step AND newer.job_id = older.job_id
-      AND newer.plugin = older.plugin AND newer.tag_key = older.tag_key
-      AND coalesce(newer.device, -1) = coalesce(older.device, -1) AND newer.first_step <= older.last_step
-      AND older_file.current AND newer_file.current AND newer_file.file_time > older_file.file_time
-    GROUP BY older.job_id
-  ), 0)"""
+# Citus allows a subquery that is correlated by the job, has no LIMIT, and groups and partitions by the job. Most jobs
+# have no superseded series, so the series of the others are not read.
+_RESTARTS = """CASE WHEN EXISTS (
+    SELECT 1 FROM series older WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
+  ) THEN coalesce((
+    SELECT count(DISTINCT again.file_no)
+    FROM (
+      SELECT s.job_id, s.file_no, s.first_step, max(s.last_step) OVER (
+               PARTITION BY s.job_id, s.plugin, s.tag_key, s.device ORDER BY f.file_time
+               RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+             ) AS reached
+      FROM series s JOIN log_file f ON f.job_id = s.job_id AND f.file_no = s.file_no
+      WHERE s.job_id = j.id AND f.current
+    ) again
+    WHERE again.job_id = j.id AND again.first_step <= again.reached
+    GROUP BY again.job_id
+  ), 0) ELSE 0 END"""
 
 _OPEN_PROBLEMS = """coalesce((
     SELECT sum(p.problems) FROM ingest_problem p WHERE p.job_id = j.id AND p.resolved_at IS NULL GROUP BY p.job_id

@@ -26,24 +26,6 @@ _RESULT = (
     text("text", "m.text", "text, or canonical JSON of a list or object; else NULL"),
 )
 
-_NUMBERED = """e.evaluation_no + coalesce((
-    SELECT sum(other.evaluations) FROM file_lineage other
-    JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-    WHERE other.job_id = m.job_id AND other_file.current
-      AND (other_file.file_time, other_file.name) < (f.file_time, f.name)
-    GROUP BY other.job_id
-  ), 0)"""
-
-_BINDING = """(
-    EXISTS (SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
-    AND NOT EXISTS (
-      SELECT 1 FROM file_lineage other
-      JOIN log_file other_file ON other_file.job_id = other.job_id AND other_file.file_no = other.file_no
-      WHERE other.job_id = m.job_id AND other.eval_at IS NOT NULL AND other_file.current
-        AND (other_file.file_time, other_file.name, other.eval_at) > (f.file_time, f.name, m.byte_offset)
-    )
-  )"""
-
 V_METRIC = View(
     "v_metric",
     "a row per metric of every evaluation; is_latest marks those of the job's lineage",
@@ -52,11 +34,16 @@ V_METRIC = View(
         instant("evaluated_at", "{instant:e.wall_time}", "when the evaluation was written"),
         bigint(
             "evaluation_no",
-            _NUMBERED,
+            "e.evaluation_no + l.evaluations_before",
             "number of the evaluation within the job, from 1, in the order of log files",
         ),
         boolean(
-            "is_latest", _BINDING, "whether it is the job's last evaluation, not outdated by a later training"
+            "is_latest",
+            """(
+    m.byte_offset = l.eval_at AND l.has_last_evaluation AND EXISTS (
+      SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
+  )""",
+            "whether it is the job's last evaluation, not outdated by a later training",
         ),
         bigint(
             "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
@@ -68,6 +55,7 @@ V_METRIC = View(
     f"""
 FROM evaluation_metric m
 JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN file_lineage l ON l.job_id = m.job_id AND l.file_no = m.file_no
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 {join_job("m")}
 """,
@@ -88,8 +76,8 @@ V_METRIC_LATEST = View(
     ),
     f"""
 FROM metric m
-LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name = 'first/' || m.name
-LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name = 'best/' || m.name
+LEFT JOIN metric_summary s ON s.job_id = m.job_id AND s.name_key = (m.name_key | 1)
+LEFT JOIN metric_summary h ON h.job_id = m.job_id AND h.name_key = (m.name_key & -2)
 {join_job("m")}
 """,
 )
