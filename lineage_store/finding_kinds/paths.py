@@ -29,6 +29,13 @@ PATHS = (
         RECURSIVE,
     ),
     Kind(
+        "in_snapshots",
+        NOTE,
+        "It is, or lies in, a directory of snapshots or of deleted files, into which no search of a base dir goes.",
+        "If its jobs are wanted, make a base dir of the directory that holds them: `lineage-store ingest DIRECTORY`.",
+        heading="Directories of snapshots or of deleted files",
+    ),
+    Kind(
         "jobs_below",
         NOTE,
         "It holds no log file itself; directories below it do, such as {where}.",

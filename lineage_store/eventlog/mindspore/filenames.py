@@ -3,8 +3,9 @@
 In: the name of a file (no directory). Out: a ParsedName, or why a name that looks like one does not count.
 MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the
 device, MindInsight 0.3 without the prefix. As in MindInsight, a log file is any name that contains `summary.` and
-digits; it holds lineage if it ends in `_lineage`. Unlike in MindInsight, hidden and temporary names, `.pb` files and
-explanations do not count. Does not know whether the file exists or what is in it.
+digits; it holds lineage if it ends in `_lineage`. Unlike in MindInsight, hidden and temporary names, `.pb` files,
+explanations, and what people and tools lay beside a log file (`_MS.bak`, `_MS.md5`, `_MS (1)`) do not count. Also
+tells from two names whether one file may be a copy of the other. Does not know whether the file exists or what is in it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,39 @@ LINEAGE_SUFFIX = "_lineage"
 _LOG_FILE = re.compile(r"summary\.(?P<timestamp>\d+)")
 # A number before the host is the device, unless it is the first part of an IPv4 address in an older name.
 _DEVICE = re.compile(r"\.(?P<device>\d{1,9})(?=\.)(?!\.\d+\.\d+\.\d+(?:_|$))")
+_LINEAGE = re.compile(r"_lineage(?![0-9A-Za-z])[^/]*$")
 _KNOWN_SUFFIX = re.compile(r"(?:_MS)?_lineage$|_MS$")
 _TEMPORARY = re.compile(r"~$|\.(?:swp|swo|tmp|temp|part|partial)$|^#.*#$", re.IGNORECASE)
+
+COMPANIONS: tuple[tuple[str, str], ...] = (
+    ("a backup of a log file, by its name", r"\.(?:bak|bkp|backup|bck|old|orig|sav|save|saved|prev|rej)\d{0,3}|~"),
+    ("a rotated log file, by its name", r"\.\d{1,3}"),
+    ("a numbered copy of a log file, by its name", r" ?\(\d{1,4}\)| - copy| copy(?: \d{1,4})?"),
+    (
+        "a packed log file, by its name",
+        r"\.(?:gz|tgz|bz2|tbz2?|xz|txz|lzma|zst|zstd|lz4|br|z|zip|7z|rar|tar|gpg|pgp|enc|age)",
+    ),
+    (
+        "checksums or a signature of a log file, by its name",
+        r"\.(?:md5|md5sum|sha\d{0,3}|sha\d{1,3}sum|sum|crc|crc32c?|xxh\d{0,3}|b3|b2|sfv|asc|sig|etag|par2)",
+    ),
+    ("a lock of a log file, by its name", r"\.(?:lock|lck|pid)"),
+    (
+        "text about a log file, by its name",
+        r"\.(?:txt|json|jsonl|csv|tsv|log|out|err|md|html?|xml|ya?ml|info|meta|idx|index|pdf|png|jpe?g|parquet|npz|pkl)",
+    ),
+    (
+        "a temporary or unfinished copy of a log file, by its name",
+        r"\.(?:tmp|temp|sw[opx]|part|partial|filepart|crdownload|download|aria2|dvc|inprogress|incomplete)",
+    ),
+)
+"""THE table of what lies beside log files and is none, though its name has a log file's in it: why it does not count,
+and the endings, of any case, behind one of the suffixes that MindSpore gives. A recorder's own suffix may be any other."""
+_ENDINGS = "|".join(pattern for _, pattern in COMPANIONS)
+_COMPANION = re.compile(
+    rf"(?:_MS|_lineage)(?i:{_ENDINGS})*?(?i:{'|'.join(f'({pattern})' for _, pattern in COMPANIONS)})$"
+)
+_ENDS_AS_COMPANION = re.compile(f"(?:{_ENDINGS})$", re.IGNORECASE)
 
 
 def parse(name: str) -> ParsedName | None:
@@ -44,8 +76,14 @@ def parse(name: str) -> ParsedName | None:
 
 
 def kind_of(name: str) -> FileKind:
-    """Return what a log file of this name holds."""
-    return "lineage" if name.endswith(LINEAGE_SUFFIX) else "summary"
+    """Return what a log file of this name holds; what stands behind `_lineage` may be what a copy was named."""
+    return "lineage" if _LINEAGE.search(name) and not name.endswith(SUMMARY_SUFFIX) else "summary"
+
+
+def companion_ending(suffix: str) -> str | None:
+    """Return the part of a suffix by which a file beside a log file, such as a backup, is told; None if it has none."""
+    found = _ENDS_AS_COMPANION.search(suffix)
+    return found.group() if found else None
 
 
 def ignored_reason(name: str) -> str | None:
@@ -63,6 +101,8 @@ def _ignored_reason(name: str, match: re.Match[str]) -> str | None:
         return "a hidden file, as editors, rsync and NFS make them"
     if _TEMPORARY.search(name):
         return "a temporary or backup file, by its name"
+    if companion := _COMPANION.search(name, match.end()):
+        return COMPANIONS[(companion.lastindex or 1) - 1][0]
     # int() refuses very long digit strings; no file system has names as long as this.
     if len(match["timestamp"]) > 255 or int(match["timestamp"]) > CALENDAR_END:
         return "the timestamp in the name lies behind the year 9999"
