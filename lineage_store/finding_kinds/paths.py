@@ -66,6 +66,11 @@ PATHS = (
     ),
     Kind("incomplete_frame", NOTE, "{pending} bytes at its end are not a complete frame yet."),
     Kind("given_up", NOTE, "{count} bytes of it were given up as damaged; the rest was read."),
+    Kind(
+        "copy_of_another",
+        NOTE,
+        "It is a copy, or begins as one: {position} of its {size} bytes are in another log file of its job, which counts.",
+    ),
     Kind("stored", OK, "Events stored: {events}, from {position} of {size} bytes."),
     Kind(
         "removed_job",

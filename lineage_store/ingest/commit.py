@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding
-from lineage_store.ingest import folding
+from lineage_store.ingest import copies, folding
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
@@ -63,21 +63,28 @@ def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[Kno
 
 
 def start_generation(engine: Engine, lease: Lease, file: KnownFile, new: NewFile) -> KnownFile:
-    """Insert a new generation of a rewritten file, beside the one that readers still see."""
+    """Insert a new generation of a rewritten file, beside the one that readers still see; a copy just starts over."""
+    if file.copy_of is not None:
+        return copies.start_over(engine, lease, file)
     with writing_under(engine, lease) as (connection, now):
         generations.abandon(connection, file)
         return _register(connection, lease, [new], now)[0]
 
 
 def mark_missing(
-    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], live_within_s: float
-) -> None:
-    """Mark files as missing from the disk, each with a finding; their rows stay."""
+    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], settings: Settings
+) -> list[KnownFile]:
+    """Mark files as missing from the disk, each with a finding; their rows stay, or go over to copies of them.
+
+    Returns the copies that took over, to be read on.
+    """
     with writing_under(engine, lease) as (connection, now):
-        file_states.mark_missing(connection, files)
-        states = {file: [problem] for file, problem in files.items()}
+        missing, heirs = copies.inherit(connection, lease, files, settings, now)
+        file_states.mark_missing(connection, missing)
+        states = {file: [files[file]] for file in missing}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
+        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, settings.live_within_s)
+        return heirs
 
 
 def mark_unreadable(

@@ -110,6 +110,9 @@ def of_file(place: Place) -> Iterator[Finding]:
 def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
     """Yield what the store knows about one generation of a log file."""
     pending = row.size_bytes - row.byte_offset
+    if row.copy_of is not None:
+        yield finding("copy_of_another", subject, position=row.byte_offset, size=row.size_bytes)
+        return
     if row.state == FileState.REPLACED or (row.state != FileState.REPLACING and not row.current):
         yield finding("old_generation", subject)
         return

@@ -177,6 +177,14 @@ class KnownFile(NamedTuple):
     """How many times in a row the reader failed to read the file."""
     thinned: bool = False
     """Whether samples of the file were thinned out: new samples cannot be added to those that are left."""
+    likeness: int | None = None
+    """What it has in common with its copies: 64 bits of a digest of its first bytes; None while they are too few."""
+    copy_of: int | None = None
+    """Number of the log file of the job whose bytes it has; None if it has rows of its own."""
+    compared_upto: int = 0
+    """Greatest number of those log files that begin as it does, and of which it is no copy."""
+    original: KnownFile | None = None
+    """The log file of which it is a copy, where it is to be compared with that; no column of the table."""
 
     @property
     def key(self) -> FileKey:

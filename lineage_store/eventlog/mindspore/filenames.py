@@ -23,6 +23,9 @@ _LOG_FILE = re.compile(r"summary\.(?P<timestamp>\d+)")
 _DEVICE = re.compile(r"\.(?P<device>\d{1,9})(?=\.)(?!\.\d+\.\d+\.\d+(?:_|$))")
 _LINEAGE = re.compile(r"_lineage(?![0-9A-Za-z])[^/]*$")
 _KNOWN_SUFFIX = re.compile(r"(?:_MS)?_lineage$|_MS$")
+_ANY_SUFFIX = re.compile(r"(?:_MS)?_lineage(?![0-9A-Za-z])|_MS(?![0-9A-Za-z])")
+_RANK = re.compile(r"(?:rank|device|dev|card|npu|gpu|worker|node|host|proc|local|shard|part)[-_.]?\d+", re.IGNORECASE)
+_IN_PARENTHESES = re.compile(r"\(\d+\)")
 _TEMPORARY = re.compile(r"~$|\.(?:swp|swo|tmp|temp|part|partial)$|^#.*#$", re.IGNORECASE)
 
 COMPANIONS: tuple[tuple[str, str], ...] = (
@@ -107,6 +110,40 @@ def _ignored_reason(name: str, match: re.Match[str]) -> str | None:
     if len(match["timestamp"]) > 255 or int(match["timestamp"]) > CALENDAR_END:
         return "the timestamp in the name lies behind the year 9999"
     return None
+
+
+def is_regular(name: str) -> bool:
+    """Whether a name ends as MindSpore's do: then it is more likely that of an original than that of a copy."""
+    return _KNOWN_SUFFIX.search(name) is not None
+
+
+def may_be_copies(name: str, other: str) -> bool:
+    """Whether files with these names, which begin with the same bytes, may be copies, not of two devices.
+
+    Devices are told apart by the number in the name, by numbers before it or words such as `rank_1`, and by the host.
+    Whoever copies a file within its directory leaves the host, and adds something before or behind the name.
+    """
+    mine, its = _LOG_FILE.search(name), _LOG_FILE.search(other)
+    if mine is None or its is None:
+        return False
+    before, behind = [each.string[: each.start()] for each in (mine, its)], [each.string[each.end() :] for each in (mine, its)]
+    numbers = [re.findall(r"\d+", _IN_PARENTHESES.sub("", each)) for each in before]
+    devices = [device["device"] if (device := _DEVICE.match(each)) else None for each in behind]
+    ranks = [sorted(_RANK.findall(each.lower())) for each in (name, other)]
+    if any(left != right for left, right in (numbers, devices, ranks)):
+        return False
+    return _is_one_host(*sorted(behind, key=len))
+
+
+def _is_one_host(shorter: str, longer: str) -> bool:
+    """Whether what stands behind the timestamp of two names has the same host, and one or both have more behind it."""
+    cores = [each[: suffix.end()] for each in (shorter, longer) if (suffix := _ANY_SUFFIX.search(each))]
+    if len(cores) == 2:
+        return cores[0] == cores[1]
+    more = longer.removeprefix(shorter)
+    if not longer.startswith(shorter) or not more or _ANY_SUFFIX.match(more) or cores[:1] == [shorter]:
+        return longer.startswith(shorter)
+    return not more[0].isalnum() and not re.fullmatch(r"[-_.]\d+", more) and not cores
 
 
 def compose(prefix: str, timestamp: int, device: int | None, host: str, suffix: str = SUMMARY_SUFFIX) -> str:

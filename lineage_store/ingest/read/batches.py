@@ -72,6 +72,8 @@ class Batches:
         self._now, self._ends_at = datetime.now(UTC), math.inf
         self.events = 0
         """How many events were read since the caller set this to 0."""
+        self.jobs_with_copies: set[int] = set()
+        """Ids of jobs in which files were set aside, or changed places, while others may have been read ahead."""
 
     def begin_pass(self, now: datetime, ends_at: float) -> None:
         """Set the time of the database's clock, and the monotonic time until which batches are read ahead."""
@@ -112,7 +114,11 @@ class Batches:
 
     def drop(self, batch: Batch) -> None:
         """Remove the files of a batch that was not written from the queue: reading must not go on behind it."""
-        self._turns.remove(each.file for each in batch.advances)
+        self.withdraw(each.file for each in batch.advances)
+
+    def withdraw(self, files: Iterable[KnownFile]) -> None:
+        """Remove files from the queue."""
+        self._turns.remove(files)
 
     @property
     def is_busy(self) -> bool:

@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store.catalog.registry import UNSETTLED
-from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
-from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series, train_job
+from lineage_store.store.schema.tables import in_file, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
+from lineage_store.store.writes import copies
 from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
 
@@ -23,21 +23,24 @@ def make_current(connection: Connection, file: KnownFile) -> None:
     """Let readers see this generation of a file instead of the older ones, whose rows are to be removed."""
     generations = (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
     this = log_file.c.file_no == file.file_no
-    _supersede(connection, file.job_id, generations & ~this)
+    supersede(connection, file.job_id, generations & ~this, file.file_no)
     connection.execute(update(log_file).where(generations, this).values(current=True))
 
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
-    _supersede(connection, file.job_id, in_file(log_file, file.key) & ~log_file.c.current)
+    supersede(connection, file.job_id, in_file(log_file, file.key) & ~log_file.c.current, file.file_no)
 
 
-def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:
-    """Hide generations from readers, and delete their problems, so that no view has to filter these."""
+def supersede(connection: Connection, job_id: int, which: ColumnElement[bool], newer_no: int) -> None:
+    """Hide generations from readers, and delete their problems, so that no view has to filter these.
+
+    Their copies are compared with the file `newer_no`.
+    """
     superseded = after_event(FileEvent.SUPERSEDED, which).values(current=False).returning(log_file.c.file_no)
     numbers = connection.execute(superseded).scalars().all()
-    theirs = (ingest_problem.c.job_id == job_id) & among(connection, ingest_problem.c.file_no, numbers)
-    connection.execute(delete(ingest_problem).where(theirs))
+    copies.delete_problems(connection, job_id, numbers)
+    copies.compare_anew(connection, job_id, numbers, newer_no)
 
 
 def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:
