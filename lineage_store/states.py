@@ -120,7 +120,9 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
         _LOOKED_AT | {FileState.COPY}, FileState.UNREADABLE, "it could not be opened or read"
     ),
     FileEvent.FAILED_OFTEN: Transition(
-        _LOOKED_AT | {FileState.COPY}, FileState.POISONED, "reading it failed the reader again and again: it is left alone"
+        _LOOKED_AT | {FileState.COPY},
+        FileState.POISONED,
+        "reading it failed the reader again and again: it is left alone",
     ),
     FileEvent.RIDDLED: Transition(
         _LOOKED_AT, FileState.POISONED, "so many of its bytes are damaged that it is left alone"
@@ -140,7 +142,9 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
         _COUNTING, FileState.OPEN, "it is no copy of that file, or not any more: it is read by itself"
     ),
     FileEvent.TOOK_OVER: Transition(
-        _COUNTING, FileState.OPEN, "it has all that was read of the file of which it was a copy, and counts instead"
+        _COUNTING,
+        FileState.OPEN,
+        "it has all that was read of the file of which it was a copy, and counts instead",
     ),
     FileEvent.SUPERSEDED: Transition(
         _COUNTING, FileState.REPLACED, "a newer generation took its place; its rows go"

@@ -69,7 +69,8 @@ PATHS = (
     Kind(
         "copy_of_another",
         NOTE,
-        "It is a copy, or begins as one: {position} of its {size} bytes are in another log file of its job, which counts.",
+        "It is a copy, or begins as one: {position} of its {size} bytes are in another log file of its job, which "
+        "counts.",
     ),
     Kind("stored", OK, "Events stored: {events}, from {position} of {size} bytes."),
     Kind(

@@ -64,7 +64,11 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
             copies.set_aside(connection, found)
             revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
     with reading(engine) as connection:
-        return registry.with_originals(connection, copies.of_keys(connection, [file.key for file in found])) if found else []
+        return (
+            registry.with_originals(connection, copies.of_keys(connection, [file.key for file in found]))
+            if found
+            else []
+        )
 
 
 def _original_of(
@@ -92,22 +96,15 @@ def changed_since(engine: Engine, advances: Sequence[Advance], job_ids: Collecti
     return [file for file in doubtful if file not in unchanged]
 
 
-def as_they_are(engine: Engine, files: Collection[KnownFile]) -> list[KnownFile]:
-    """Return the newest generations at the paths of some files, to be read or compared."""
-    with reading(engine) as connection:
-        return registry.with_originals(connection, copies.of_paths(connection, files))
-
-
 def copies_of(engine: Engine, files: Collection[KnownFile]) -> list[KnownFile]:
     """Return the copies of files that were rewritten, to be compared anew."""
     with reading(engine) as connection:
-        return registry.with_originals(
-            connection, copies.copies_of(connection, [file.key for file in files])
-        )
+        return registry.with_originals(connection, copies.copies_of(connection, [file.key for file in files]))
 
 
 def settle(engine: Engine, lease: Lease, compared: Sequence[Compared], settings: Settings) -> list[KnownFile]:
     """Store how copies compare with their originals; return what is to be compared or read next."""
+    compared = list({each.file.key: each for each in compared}.values())
     with writing_under(engine, lease) as (connection, now):
         unchanged = copies.unchanged(connection, [each.file for each in compared])
         valid = [each for each in compared if each.file in unchanged and each.is_news]
@@ -118,7 +115,9 @@ def settle(engine: Engine, lease: Lease, compared: Sequence[Compared], settings:
             _hide_older(connection, each.file, each.original)
         told = {each.file: [_copied(each.file, each.original)] for each in complete}
         problems.set_file_problems(connection, lease.base_dir_id, told, now)
-        again = [each.file for each in alike if each.outcome is Outcome.ALIKE]
+        again = [
+            each.file for each in compared if each.file not in unchanged or each.outcome is Outcome.ALIKE
+        ]
         for each in valid:
             if each.outcome is Outcome.OTHER:
                 copies.part(connection, each.file, each.original.file_no)
@@ -147,7 +146,9 @@ def inherit(
     for file, heir in heirs_of.items():
         if heir is not None:
             taken += _exchange(connection, lease, file, heir, settings, now, is_gone=True)
-    return [file for file in lost if heirs_of.get(file) is None], copies.of_paths(connection, taken) if taken else []
+    return [file for file in lost if heirs_of.get(file) is None], copies.of_paths(
+        connection, taken
+    ) if taken else []
 
 
 def start_over(engine: Engine, lease: Lease, file: KnownFile) -> KnownFile:
@@ -171,7 +172,11 @@ def _exchange(
 ) -> list[KnownFile]:
     """Let a copy take the place of its original, unless more was read of that meanwhile; return both paths."""
     known = {file.key: file for file in copies.of_keys(connection, [original.key])}.get(original.key)
-    if known is None or (known.name, known.current) != (original.name, True) or known.byte_offset > copy.byte_offset:
+    if (
+        known is None
+        or (known.name, known.current) != (original.name, True)
+        or known.byte_offset > copy.byte_offset
+    ):
         return [copy]
     is_gone = is_gone or known.state == FileState.MISSING
     copies.exchange(connection, known, copy, is_gone=is_gone)

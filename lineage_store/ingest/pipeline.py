@@ -31,7 +31,7 @@ from lineage_store.store.admin import planner_statistics as statistics
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey
+from lineage_store.store.records import FileKey, KnownFile
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,8 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
         started = time.monotonic()
         if _is_committed(ingester, batch):
             took_s = time.monotonic() - started
-            batches.add(*_settled(ingester, batches, batch))
+            batches.go_on(batch)
+            batches.resume(_settled(ingester, batches, batch))
             for news in batch.rewritten:
                 again = next_generation(news.file)
                 batches.add(commit.start_generation(ingester.engine, ingester.lease, news.file, again))
@@ -171,19 +172,14 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
 def _without_copies(ingester: Ingester, batches: Batches, batch: Batch) -> Batch:
     """Return the batch without files that begin as others do: they are set aside, to be compared with those.
 
-    What was read ahead of files that were set aside, or changed places with their copies, is left out too.
+    What was read ahead of files that a copy has replaced since is left out too.
     """
     moved = copies.changed_since(ingester.engine, batch.advances, batches.jobs_with_copies)
-    if moved:
-        batch = batch.without(moved)
-        batches.withdraw(moved)
-        batches.add(*copies.as_they_are(ingester.engine, moved))
     aside = copies.set_aside(ingester.engine, ingester.lease, batch.advances)
-    if aside:
-        batch = batch.without(aside)
-        batches.withdraw(aside)
-        batches.add(*aside)
-        batches.jobs_with_copies |= {file.job_id for file in aside}
+    if moved or aside:
+        batch = batch.without([*moved, *aside])
+        batches.withdraw([*moved, *aside])
+        batches.resume(aside)
     return batch
 
 
@@ -191,9 +187,12 @@ def _settled(ingester: Ingester, batches: Batches, batch: Batch) -> list[KnownFi
     """Store how copies compare, and return the files that are to be read or compared next because of that."""
     engine, anew = ingester.engine, [each.file for each in batch.advances if each.completes_generation]
     following = copies.copies_of(engine, anew) if anew else []
-    if batch.compared:
-        batches.jobs_with_copies |= {each.file.job_id for each in batch.compared}
-        following += copies.settle(engine, ingester.lease, batch.compared, ingester.settings)
+    if batches.compared or batch.compared:
+        compared, batches.compared = [*batches.compared, *batch.compared], []
+        # A file that has more to be read cannot change places with its copy.
+        ready = [each for each in compared if each.original not in batches]
+        batches.compared = [each for each in compared if each.original in batches]
+        following += copies.settle(engine, ingester.lease, ready, ingester.settings) if ready else []
     return following
 
 

@@ -109,10 +109,14 @@ def of_file(place: Place) -> Iterator[Finding]:
 
 def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
     """Yield what the store knows about one generation of a log file."""
-    pending = row.size_bytes - row.byte_offset
     if row.copy_of is not None:
         yield finding("copy_of_another", subject, position=row.byte_offset, size=row.size_bytes)
-        return
+    else:
+        yield from _of_generation(subject, row)
+
+
+def _of_generation(subject: str, row: Row[Any]) -> Iterator[Finding]:
+    pending = row.size_bytes - row.byte_offset
     if row.state == FileState.REPLACED or (row.state != FileState.REPLACING and not row.current):
         yield finding("old_generation", subject)
         return

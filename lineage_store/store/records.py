@@ -178,7 +178,7 @@ class KnownFile(NamedTuple):
     thinned: bool = False
     """Whether samples of the file were thinned out: new samples cannot be added to those that are left."""
     likeness: int | None = None
-    """What it has in common with its copies: 64 bits of a digest of its first bytes; None while they are too few."""
+    """What it has in common with its copies: 64 bits of a digest; None while too little of it was read."""
     copy_of: int | None = None
     """Number of the log file of the job whose bytes it has; None if it has rows of its own."""
     compared_upto: int = 0

@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from helpers.engines import url_of
 from helpers.ingesting import column, ingest, open_problems, rows
-from helpers.log_writer import Log
+from helpers.log_writer import GrowingFile, Log
+from lineage_store import LineageStore
+from lineage_store.config import Settings
+from lineage_store.ingest import refresh
+from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.operations import reread
+from lineage_store.operations.verify import verifying
 
 SMALL = {"chunk_bytes": 4096, "batch_rows": 50}
 """Settings by which a file of some hundred samples is read in many parts."""
@@ -61,7 +69,16 @@ def settings(request: pytest.FixtureRequest) -> dict[str, int]:
 
 
 COPIES = (
-    *("{}.copy", "{}_backup", "{}-2026-11-25", "{} (copy)", "copy_of_{}", "Copy (2) of {}", "{}2", "backup.{}"),
+    *(
+        "{}.copy",
+        "{}_backup",
+        "{}-2026-11-25",
+        "{} (copy)",
+        "copy_of_{}",
+        "Copy (2) of {}",
+        "{}2",
+        "backup.{}",
+    ),
     "{}.bak_2",
 )
 
@@ -285,7 +302,10 @@ DEVICES = (
     ("rank_0.out.events.summary.1700000000.host_MS", "rank_1.out.events.summary.1700000000.host_MS"),
     ("events_0_.out.events.summary.1700000000.host_MS", "events_1_.out.events.summary.1700000000.host_MS"),
     ("events.out.events.summary.1700000000.host_rank0", "events.out.events.summary.1700000000.host_rank1"),
-    ("events.out.events.summary.1700000000.host_MS_rank1", "events.out.events.summary.1700000000.host_MS_rank10"),
+    (
+        "events.out.events.summary.1700000000.host_MS_rank1",
+        "events.out.events.summary.1700000000.host_MS_rank10",
+    ),
     ("events.out.events.summary.1700000000.host_1", "events.out.events.summary.1700000000.host_2"),
 )
 
@@ -306,16 +326,16 @@ def test_copies_of_lineage_files(ending: str, engine: Engine, base_dir: Path) ->
     log = Log().train(network="A", loss=0.5).evaluation({"accuracy": 0.5}).evaluation({"accuracy": 0.7})
     path = log.write_lineage(base_dir / "job")
     ingest(engine, base_dir)
-    before = [column(engine, f"SELECT count(*) FROM {view}") for view in ("v_metric", "v_evaluation")]
+    before = [column(engine, f"SELECT count(*) FROM {view}") for view in ("v_metric_latest", "v_metric")]
     shutil.copy(path, path.with_name(f"{path.name}{ending}"))
     ingest(engine, base_dir)
-    counted = [column(engine, f"SELECT count(*) FROM {view}") for view in ("v_metric", "v_evaluation")]
+    counted = [column(engine, f"SELECT count(*) FROM {view}") for view in ("v_metric_latest", "v_metric")]
     assert counted == before == [[1], [2]]
     assert [kind for kind, _ in open_problems(engine)] == ["copied_file"]
     path.unlink()
     ingest(engine, base_dir)
     assert column(engine, "SELECT network FROM v_job") == ["A"]
-    counted = [column(engine, f"SELECT count(*) FROM {view}") for view in ("v_metric", "v_evaluation")]
+    counted = [column(engine, f"SELECT count(*) FROM {view}") for view in ("v_metric_latest", "v_metric")]
     assert counted == before
 
 
@@ -351,3 +371,123 @@ def test_many_copies_cost_one_comparison_each(sqlite_engine: Engine, base_dir: P
     assert steps(sqlite_engine) == [1, 2, 3]
     assert column(sqlite_engine, "SELECT count(*) FROM v_log_file WHERE state = 'copy'") == [300]
     assert counts.bytes_read == path.stat().st_size
+
+
+def test_a_training_that_begins_anew_with_equal_bytes_is_no_copy(engine: Engine, base_dir: Path) -> None:
+    curve(1, 20).write_summary(base_dir / "job", 1_700_000_000)
+    curve(1, 20).write_summary(base_dir / "job", 1_700_000_100)
+    ingest(engine, base_dir)
+    assert len(steps(engine)) == 40
+    assert column(engine, "SELECT count(*) FROM v_scalar WHERE is_effective") == [20]
+    assert open_problems(engine) == []
+
+
+def sound(engine: Engine, base_dir: Path) -> bool:
+    verdicts = verifying.verify(engine, base_dir, register(engine, base_dir), Settings())
+    return all(not verdict.differences and not verdict.unreadable for verdict in verdicts)
+
+
+def test_verification_and_reading_again_leave_copies_copies(
+    settings: dict[str, int], engine: Engine, base_dir: Path
+) -> None:
+    path = curve(1, 400).write_summary(base_dir / "job")
+    copy = path.with_name(f"{NAME}.copy")
+    shutil.copy(path, copy)
+    ingest(engine, base_dir, **settings)
+    assert sound(engine, base_dir)
+    for _ in range(2):
+        reread.reingest(engine, base_dir, register(engine, base_dir), "./job", Settings(**settings))
+        assert steps(engine) == list(range(1, 401))
+        assert files(engine) == {NAME: ("open", None), copy.name: ("copy", NAME)}
+        check_ledger(engine)
+    extended(copy, 401, 420)
+    path.unlink()
+    ingest(engine, base_dir, **settings)
+    assert sound(engine, base_dir)
+    assert steps(engine) == list(range(1, 421))
+
+
+@pytest.mark.parametrize("stops_after", range(1, 12))
+def test_a_pass_may_stop_between_any_two_transactions(
+    stops_after: int, sqlite_engine: Engine, base_dir: Path
+) -> None:
+    path = curve(1, 300).write_summary(base_dir / "job")
+    shutil.copy(path, path.with_name(f"{NAME}.copy"))
+    shutil.copy(path, path.with_name(f"{NAME}.longer"))
+    extended(path.with_name(f"{NAME}.longer"), 301, 400)
+    curve(1, 200).scalar(201, "loss", -1.0).write(path.with_name(f"{NAME}.other"))
+    asked = iter(range(stops_after))
+    refresh.ingest(
+        sqlite_engine, base_dir, Settings(**SMALL), should_stop=lambda: next(asked, None) is None
+    )
+    for _ in range(2):
+        ingest(sqlite_engine, base_dir, **SMALL)
+    assert len(steps(sqlite_engine)) == 400 + 201
+    assert {name.removeprefix(NAME): state for name, (state, _) in files(sqlite_engine).items()} == {
+        "": "copy",
+        ".copy": "copy",
+        ".longer": "open",
+        ".other": "open",
+    }
+    check_ledger(sqlite_engine)
+
+
+def test_a_daemon_counts_copies_once_while_both_grow(engine: Engine, base_dir: Path) -> None:
+    whole = curve(1, 200)
+    original = GrowingFile(base_dir / "job" / NAME, whole.content)
+    copy = GrowingFile(base_dir / "job" / f"{NAME}.copy", whole.content)
+    follower = Follower(engine, base_dir, Settings(poll_interval_s=0.01, discovery_interval_s=0.05))
+    ahead, behind = original, copy
+    for _ in range(12):
+        ahead.reveal(1500)
+        follower.tick()
+        behind.reveal(700)
+        follower.tick()
+        ahead, behind = behind, ahead
+        found = steps(engine)
+        assert found == list(range(1, len(found) + 1))
+    for each in (original, copy):
+        each.reveal_all()
+    for _ in range(3):
+        follower.tick()
+    follower.close()
+    ingest(engine, base_dir)
+    assert steps(engine) == list(range(1, 201))
+    assert sorted(state for state, _ in files(engine).values()) == ["copy", "open"]
+    check_ledger(engine)
+
+
+def test_what_stays_in_the_log_file_is_read_from_the_copy_that_is_left(
+    engine: Engine, base_dir: Path
+) -> None:
+    path = Log().version().histogram(1, "w", [0.0, 1.0]).write_summary(base_dir / "job")
+    Log().train(network="A").write_lineage(base_dir / "job")
+    shutil.copy(path, path.with_name(f"{NAME}.copy"))
+    with LineageStore(url_of(engine), settings=Settings()) as store:
+        store.ingest(base_dir)
+        path.unlink()
+        store.ingest(base_dir)
+        (found,) = store.histograms(base_dir, "./job", "w")
+        assert found.step == 1
+        assert found.read()
+
+
+def test_why_tells_of_copies_companions_and_snapshots(engine: Engine, base_dir: Path) -> None:
+    path = curve(1, 5).write_summary(base_dir / "job")
+    for ending in (".copy", ".bak", " (1)"):
+        shutil.copy(path, path.with_name(f"{NAME}{ending}"))
+    curve(1, 5).write_summary(base_dir / ".snapshot" / "job")
+    with LineageStore(url_of(engine), settings=Settings(recursive=True)) as store:
+        store.ingest(base_dir)
+
+        def told(path: Path) -> str:
+            return " ".join(each.what for each in store.why(path).findings)
+
+        assert store.why(path.with_name(f"{NAME}.copy")).verdict == "stored"
+        assert f"Every byte of it is in job/{NAME} too" in told(path.with_name(f"{NAME}.copy"))
+        assert "a backup of a log file" in told(path.with_name(f"{NAME}.bak"))
+        assert "a numbered copy of a log file" in told(path.with_name(f"{NAME} (1)"))
+        assert "1 of its entries do not count: a backup" in told(base_dir / "job")
+        assert "a directory of snapshots or of deleted files" in told(base_dir / ".snapshot" / "job")
+        assert "1 of its entries do not count: directory of snapshots" in told(base_dir)
+        assert store.why(base_dir / ".snapshot" / "job").verdict == "not stored"

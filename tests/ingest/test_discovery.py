@@ -68,7 +68,9 @@ def test_what_lies_beside_a_log_file_does_not_touch_its_job(engine: Engine, base
     lineage = Log().train(network="A").write_lineage(base_dir / "job")
     for file in (path, lineage):
         for ending in COMPANIONS:
-            content = path.read_bytes() if ending in (".bak", ".1", ".old", " (1)") else b"0123456789 not a frame"
+            content = (
+                path.read_bytes() if ending in (".bak", ".1", ".old", " (1)") else b"0123456789 not a frame"
+            )
             file.with_name(f"{file.name}{ending}").write_bytes(content)
         file.chmod(0o400)
     report = ingest(engine, base_dir)
@@ -81,7 +83,17 @@ def test_what_lies_beside_a_log_file_does_not_touch_its_job(engine: Engine, base
 
 
 SNAPSHOTS = (
-    *(".snapshot", ".snapshots", "~snapshot", ".zfs", ".trash", ".Trash", ".Trash-1000", ".Trashes", ".stversions"),
+    *(
+        ".snapshot",
+        ".snapshots",
+        "~snapshot",
+        ".zfs",
+        ".trash",
+        ".Trash",
+        ".Trash-1000",
+        ".Trashes",
+        ".stversions",
+    ),
     *("@eaDir", "lost+found", "#recycle", "@Recycle", "$RECYCLE.BIN", "#snapshot", ".ipynb_checkpoints"),
 )
 

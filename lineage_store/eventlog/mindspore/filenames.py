@@ -4,8 +4,8 @@ In: the name of a file (no directory). Out: a ParsedName, or why a name that loo
 MindSpore writes `{prefix}.out.events.summary.{seconds}.{device}.{host}{suffix}`, older versions without the
 device, MindInsight 0.3 without the prefix. As in MindInsight, a log file is any name that contains `summary.` and
 digits; it holds lineage if it ends in `_lineage`. Unlike in MindInsight, hidden and temporary names, `.pb` files,
-explanations, and what people and tools lay beside a log file (`_MS.bak`, `_MS.md5`, `_MS (1)`) do not count. Also
-tells from two names whether one file may be a copy of the other. Does not know whether the file exists or what is in it.
+explanations, and what people and tools lay beside a log file (`_MS.bak`, `_MS.md5`, `_MS (1)`) do not count. Two
+names also tell whether one file may be a copy of the other. Does not know whether a file exists or what is in it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ _DEVICE = re.compile(r"\.(?P<device>\d{1,9})(?=\.)(?!\.\d+\.\d+\.\d+(?:_|$))")
 _LINEAGE = re.compile(r"_lineage(?![0-9A-Za-z])[^/]*$")
 _KNOWN_SUFFIX = re.compile(r"(?:_MS)?_lineage$|_MS$")
 _ANY_SUFFIX = re.compile(r"(?:_MS)?_lineage(?![0-9A-Za-z])|_MS(?![0-9A-Za-z])")
-_RANK = re.compile(r"(?:rank|device|dev|card|npu|gpu|worker|node|host|proc|local|shard|part)[-_.]?\d+", re.IGNORECASE)
+_RANK = re.compile(
+    r"(?:rank|device|dev|card|npu|gpu|worker|node|host|proc|local|shard|part)[-_.]?\d+", re.IGNORECASE
+)
 _IN_PARENTHESES = re.compile(r"\(\d+\)")
 _TEMPORARY = re.compile(r"~$|\.(?:swp|swo|tmp|temp|part|partial)$|^#.*#$", re.IGNORECASE)
 
 COMPANIONS: tuple[tuple[str, str], ...] = (
-    ("a backup of a log file, by its name", r"\.(?:bak|bkp|backup|bck|old|orig|sav|save|saved|prev|rej)\d{0,3}|~"),
+    (
+        "a backup of a log file, by its name",
+        r"\.(?:bak|bkp|backup|bck|old|orig|sav|save|saved|prev|rej)\d{0,3}|~",
+    ),
     ("a rotated log file, by its name", r"\.\d{1,3}"),
     ("a numbered copy of a log file, by its name", r" ?\(\d{1,4}\)| - copy| copy(?: \d{1,4})?"),
     (
@@ -51,7 +56,7 @@ COMPANIONS: tuple[tuple[str, str], ...] = (
     ),
 )
 """THE table of what lies beside log files and is none, though its name has a log file's in it: why it does not count,
-and the endings, of any case, behind one of the suffixes that MindSpore gives. A recorder's own suffix may be any other."""
+and the endings, of any case, behind a suffix that MindSpore gives. A recorder's own suffix may be any other."""
 _ENDINGS = "|".join(pattern for _, pattern in COMPANIONS)
 _COMPANION = re.compile(
     rf"(?:_MS|_lineage)(?i:{_ENDINGS})*?(?i:{'|'.join(f'({pattern})' for _, pattern in COMPANIONS)})$"
@@ -126,7 +131,10 @@ def may_be_copies(name: str, other: str) -> bool:
     mine, its = _LOG_FILE.search(name), _LOG_FILE.search(other)
     if mine is None or its is None:
         return False
-    before, behind = [each.string[: each.start()] for each in (mine, its)], [each.string[each.end() :] for each in (mine, its)]
+    before, behind = (
+        [each.string[: each.start()] for each in (mine, its)],
+        [each.string[each.end() :] for each in (mine, its)],
+    )
     numbers = [re.findall(r"\d+", _IN_PARENTHESES.sub("", each)) for each in before]
     devices = [device["device"] if (device := _DEVICE.match(each)) else None for each in behind]
     ranks = [sorted(_RANK.findall(each.lower())) for each in (name, other)]

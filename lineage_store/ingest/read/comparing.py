@@ -1,7 +1,7 @@
 """The comparison of a log file with another one of its job that begins as it does: is it a copy?
 
-In: a file whose `original` is set. Out: how it compares, as far as it was read. Promises: both files are opened anew and
-compared byte by byte, a bounded part at a time; a file counts as a copy only as long as every byte of it that was
+In: a file whose `original` is set. Out: how it compares, as far as it was read. Promises: both files are opened anew
+and compared byte by byte, a bounded part at a time; a file counts as a copy only as long as every byte of it that was
 compared is in the other one too. Only where the other one cannot be opened any more are digests compared with those of
 what was read of it. Does not know the database.
 """
@@ -51,7 +51,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The outcome of comparing a file; `after` is its row then, with the bookmark behind the bytes that are the same."""
+    """The outcome of comparing a file; `after` is its row then, its bookmark behind the bytes that are the same."""
 
     file: KnownFile
     sight: FileSight

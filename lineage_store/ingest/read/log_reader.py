@@ -63,8 +63,11 @@ def digest(content: bytes) -> str:
 
 
 def likeness_of(file: KnownFile, head: bytes) -> int:
-    """Return what a file has in common with its copies: 64 bits of a digest of kind, device and first HEAD_BYTES."""
-    found = hashlib.sha256(b"%s %s %s" % (file.kind.encode(), str(file.device).encode(), head)).digest()
+    """Return 64 bits of a digest of what a file has in common with its copies: first bytes, kind, time and device.
+
+    The time is that in the name: nobody changes it who copies a file, and a training that begins anew has another one.
+    """
+    found = hashlib.sha256(f"{file.kind} {file.file_time} {file.device} ".encode() + head).digest()
     return int.from_bytes(found[:8], signed=True)
 
 

@@ -35,7 +35,7 @@ _SNAPSHOTS = re.compile(
 
 
 def is_snapshots(name: str) -> bool:
-    """Whether a directory of this name holds snapshots or deleted files, not jobs, unless it is asked for as a base dir."""
+    """Whether a directory of this name holds snapshots or deleted files: jobs only if it is made a base dir."""
     return _SNAPSHOTS.fullmatch(name) is not None
 
 

@@ -2,7 +2,8 @@
 
 In: a base dir, or some of its jobs. Out: the files found, in order; what was ignored and why; what could not be looked
 at; part by part, however many there are. Promises: an unreadable or vanishing directory does not affect others;
-directories of snapshots and of deleted files are passed over, unless the base dir is or lies in one; symbolic links are not followed unless allowed, and never out of the base dir. Does not know what the database holds.
+directories of snapshots and of deleted files are passed over, unless the base dir is or lies in one; symbolic links are
+not followed unless allowed, and never out of the base dir. Does not know what the database holds.
 """
 
 from __future__ import annotations

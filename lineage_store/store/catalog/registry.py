@@ -12,7 +12,18 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, bindparam, case, delete, func, literal_column, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState

@@ -1,8 +1,8 @@
 """Copies: log files that have the bytes of another one of their job, which counts instead of them.
 
-In: log files, how they compare. Out: rows of `log_file`. Promises: a copy has no rows of its own and refers to a current
-file that is no copy; where a copy has all that was read of its original, the two exchange their places: the rows stay
-with their number, and the name changes. Does not know the disk.
+In: log files, how they compare. Out: rows of `log_file`. Promises: a copy has no rows of its own and refers to a
+current file that is no copy; where a copy has all that was read of its original, the two exchange their places: the
+rows stay with their number, and the name changes. Does not know the disk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _OF_READING: dict[str, Any] = {
 _UNCOMPARED: dict[str, Any] = {
     **_OF_READING,
     **dict.fromkeys(("fingerprint", "anchor", "likeness", "last_wall_time")),
-    **dict.fromkeys(("byte_offset", "quarantined_bytes", "event_count", "fingerprint_bytes", "anchor_bytes"), 0),
+    **dict.fromkeys(
+        ("byte_offset", "quarantined_bytes", "event_count", "fingerprint_bytes", "anchor_bytes"), 0
+    ),
 }
 
 
@@ -93,7 +95,16 @@ def set_aside(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> 
 
 def note(connection: Connection, compared: Sequence[tuple[KnownFile, int]]) -> None:
     """Store how far copies were compared: their rows after that, and when they were modified."""
-    names = ("current", "state", "size_bytes", "byte_offset", "closed", "stat_stamp", "fingerprint", "grown_at")
+    names = (
+        "current",
+        "state",
+        "size_bytes",
+        "byte_offset",
+        "closed",
+        "stat_stamp",
+        "fingerprint",
+        "grown_at",
+    )
     digests = ("fingerprint_bytes", "anchor", "anchor_bytes", "failed_reads")
     rows = [
         {
@@ -172,5 +183,8 @@ def _path_of(row: Row[Any]) -> dict[str, Any]:
 def _as_copy(content: Row[Any], other: Row[Any]) -> dict[str, Any]:
     """The row of a former original: all of it that was read is known to be in the file that took its place."""
     row = {**content._mapping, **_OF_READING, "file_no": other.file_no, "copy_of": content.file_no}
-    nothing = dict.fromkeys(("event_count", "quarantined_bytes"), 0) | {"thinned": False, "last_wall_time": None}
+    nothing = dict.fromkeys(("event_count", "quarantined_bytes"), 0) | {
+        "thinned": False,
+        "last_wall_time": None,
+    }
     return row | nothing | {"current": False, "state": FILE_TRANSITIONS[FileEvent.COPIED].after}

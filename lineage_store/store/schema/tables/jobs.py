@@ -145,11 +145,13 @@ log_file = Table(
         "samples of it were thinned out: when it grows it is read again from its first byte",
         default=false(),
     ),
-    optional("likeness", BigInteger, "64 bits of a digest of kind, device and first bytes: copies share it"),
+    optional(
+        "likeness", BigInteger, "64 bits of a digest of kind, time, device and first bytes: copies share it"
+    ),
     optional(
         "copy_of",
         Integer,
-        "file_no of the log file of the job whose bytes it has: that one counts, and this one has no rows; NULL for others",
+        "file_no of the log file whose bytes it has: that one counts, and this one has no rows; NULL for others",
     ),
     required(
         "compared_upto",

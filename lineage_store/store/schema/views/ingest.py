@@ -1,8 +1,8 @@
 """Views of the state of ingest: what was read, what is pending, what went wrong.
 
-For every log file: size = ingested + quarantined + pending bytes; what is ingested of a copy is in the store once, with the
-log file of which it is a copy. A rewritten file has two rows until its new
-generation is read; replaced generations are not shown.
+For every log file: size = ingested + quarantined + pending bytes; what is ingested of a copy is in the store once, with
+the log file of which it is a copy. A rewritten file has two rows until its new generation is read; replaced generations
+are not shown.
 """
 
 from __future__ import annotations
