@@ -10,9 +10,11 @@ goes on behind it. Does not know the disk.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 
 from sqlalchemy import Connection, Engine
 
@@ -47,43 +49,37 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
     wanted = {(each.file.job_id, each.after.likeness or 0) for each in first}
     with reading(engine) as connection:
         known = copies.alike(connection, wanted)
-    begun = {each.file.key: each.after for each in first}
     if not known and len(wanted) == len(first):
         return []
     originals: dict[tuple[int, int | None], list[KnownFile]] = defaultdict(list)
-    for file in sorted([*known, *begun.values()], key=lambda file: file.key):
+    for file in known:
         originals[file.job_id, file.likeness].append(file)
-    found = {}
-    for each in sorted(first, key=lambda each: each.file.key):
+    found: dict[KnownFile, KnownFile] = {}
+    # Readers do not see a new generation until it is read to its end, so it is no original before that.
+    for each in sorted(first, key=lambda each: (not each.file.current, each.file.key)):
         alike = originals[each.file.job_id, each.after.likeness]
-        if original := _original_of(each.after, alike, begun):
+        if original := _original_of(each.after, alike):
             found[each.file] = original
-            alike.remove(each.after)
-    if found:
-        with writing_under(engine, lease) as (connection, _):
-            copies.set_aside(connection, found)
-            revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
-    with reading(engine) as connection:
-        return (
-            registry.with_originals(connection, copies.of_keys(connection, [file.key for file in found]))
-            if found
-            else []
-        )
+        elif each.file.current and len(alike) < copies.ALIKE_SEEN:
+            insort(alike, each.after, key=lambda file: file.file_no)
+    if not found:
+        return []
+    with writing_under(engine, lease) as (connection, _):
+        copies.set_aside(connection, found)
+        revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
+        aside = copies.of_keys(connection, [file.key for file in found])
+        return registry.with_originals(connection, aside)
 
 
-def _original_of(
-    file: KnownFile, alike: Iterable[KnownFile], begun: Mapping[FileKey, KnownFile]
-) -> KnownFile | None:
-    """Return the first file with which this one is to be compared: of those just begun, one with a lower number."""
-    log_format = format_of(file.format)
-    others = [
-        other
-        for other in alike
-        if other.name != file.name
-        and log_format.may_be_copies(from_stored(file.name), from_stored(other.name))
-        and (other.key not in begun or other.file_no < file.file_no)
-    ]
-    return next((other for other in others[:MOST_COMPARED] if other.file_no > file.compared_upto), None)
+def _original_of(file: KnownFile, alike: Iterable[KnownFile]) -> KnownFile | None:
+    """Return the first file with which this one is still to be compared."""
+    may_be_copies, name = format_of(file.format).may_be_copies, from_stored(file.name)
+    others = (
+        other for other in alike if other.name != file.name and may_be_copies(name, from_stored(other.name))
+    )
+    return next(
+        (other for other in islice(others, MOST_COMPARED) if other.file_no > file.compared_upto), None
+    )
 
 
 def changed_since(engine: Engine, advances: Sequence[Advance], job_ids: Collection[int]) -> list[KnownFile]:

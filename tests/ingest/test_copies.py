@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -20,7 +21,7 @@ from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.operations import reread
 from lineage_store.operations.verify import verifying
 
-SMALL = {"chunk_bytes": 4096, "batch_rows": 50}
+SMALL: dict[str, Any] = {"chunk_bytes": 4096, "batch_rows": 50}
 """Settings by which a file of some hundred samples is read in many parts."""
 
 NAME = "events.out.events.summary.1700000000.0.host_MS"
@@ -64,7 +65,7 @@ def check_ledger(engine: Engine) -> None:
 
 
 @pytest.fixture(params=[{}, SMALL], ids=["whole", "in_parts"])
-def settings(request: pytest.FixtureRequest) -> dict[str, int]:
+def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
     return dict(request.param)
 
 
@@ -85,7 +86,7 @@ COPIES = (
 
 @pytest.mark.parametrize("form", COPIES)
 def test_a_copy_counts_once_and_is_told(
-    form: str, settings: dict[str, int], sqlite_engine: Engine, base_dir: Path
+    form: str, settings: dict[str, Any], sqlite_engine: Engine, base_dir: Path
 ) -> None:
     path = curve(1, 400).write_summary(base_dir / "job")
     copy = path.with_name(form.format(path.name))
@@ -102,7 +103,7 @@ def test_a_copy_counts_once_and_is_told(
 
 @pytest.mark.parametrize("first", ["original", "copy"])
 def test_it_does_not_matter_which_was_there_first(
-    first: str, settings: dict[str, int], engine: Engine, base_dir: Path
+    first: str, settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     original, copy = base_dir / "job" / NAME, base_dir / "job" / f"{NAME}.copy"
     there, later = (original, copy) if first == "original" else (copy, original)
@@ -116,7 +117,7 @@ def test_it_does_not_matter_which_was_there_first(
     check_ledger(engine)
 
 
-def test_the_original_grows_on(settings: dict[str, int], engine: Engine, base_dir: Path) -> None:
+def test_the_original_grows_on(settings: dict[str, Any], engine: Engine, base_dir: Path) -> None:
     whole = curve(1, 400)
     path = base_dir / "job" / NAME
     path.parent.mkdir()
@@ -133,7 +134,7 @@ def test_the_original_grows_on(settings: dict[str, int], engine: Engine, base_di
 
 
 def test_a_copy_that_grows_beyond_its_original_counts(
-    settings: dict[str, int], engine: Engine, base_dir: Path
+    settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     path = curve(1, 300).write_summary(base_dir / "job")
     copy = path.with_name(f"{NAME}.copy")
@@ -155,7 +156,7 @@ def test_a_copy_that_grows_beyond_its_original_counts(
 
 
 def test_a_longer_copy_that_is_there_from_the_beginning_counts(
-    settings: dict[str, int], engine: Engine, base_dir: Path
+    settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     path = curve(1, 300).write_summary(base_dir / "job")
     copy = path.with_name(f"{NAME}.copy")
@@ -167,7 +168,7 @@ def test_a_longer_copy_that_is_there_from_the_beginning_counts(
     check_ledger(engine)
 
 
-def test_both_grow_apart(settings: dict[str, int], engine: Engine, base_dir: Path) -> None:
+def test_both_grow_apart(settings: dict[str, Any], engine: Engine, base_dir: Path) -> None:
     path = curve(1, 300).write_summary(base_dir / "job")
     copy = path.with_name(f"{NAME}.copy")
     shutil.copy(path, copy)
@@ -185,7 +186,7 @@ def test_both_grow_apart(settings: dict[str, int], engine: Engine, base_dir: Pat
 
 
 def test_a_copy_counts_on_when_the_original_is_gone(
-    settings: dict[str, int], engine: Engine, base_dir: Path
+    settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     path = curve(1, 400).write_summary(base_dir / "job")
     copies = [path.with_name(f"{NAME}.copy"), path.with_name(f"{NAME}.copy_2")]
@@ -209,7 +210,7 @@ def test_a_copy_counts_on_when_the_original_is_gone(
 
 
 def test_a_shorter_copy_does_not_replace_what_was_read_of_a_lost_original(
-    settings: dict[str, int], engine: Engine, base_dir: Path
+    settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     whole = curve(1, 400)
     path = whole.write_summary(base_dir / "job")
@@ -227,7 +228,7 @@ def test_a_shorter_copy_does_not_replace_what_was_read_of_a_lost_original(
     assert files(engine) == {copy.name: ("open", None)}
 
 
-def test_a_renamed_log_file_is_the_same(settings: dict[str, int], engine: Engine, base_dir: Path) -> None:
+def test_a_renamed_log_file_is_the_same(settings: dict[str, Any], engine: Engine, base_dir: Path) -> None:
     path = curve(1, 400).write_summary(base_dir / "job")
     ingest(engine, base_dir, **settings)
     path = path.rename(path.with_name(f"{NAME}.moved"))
@@ -241,7 +242,7 @@ def test_a_renamed_log_file_is_the_same(settings: dict[str, int], engine: Engine
 
 @pytest.mark.parametrize("which", ["original", "copy"])
 def test_one_of_them_is_rewritten(
-    which: str, settings: dict[str, int], engine: Engine, base_dir: Path
+    which: str, settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     path = curve(1, 400).write_summary(base_dir / "job")
     copy = path.with_name(f"{NAME}.copy")
@@ -279,7 +280,7 @@ def _with_one_other(last: int) -> Log:
 
 @pytest.mark.parametrize("other", DIFFERENCES.values(), ids=DIFFERENCES)
 def test_a_file_that_begins_alike_and_differs_is_no_copy(
-    other: Callable[[int], Log], settings: dict[str, int], engine: Engine, base_dir: Path
+    other: Callable[[int], Log], settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     curve(1, 400).write_summary(base_dir / "job")
     other(400).write(base_dir / "job" / f"{NAME}.other")
@@ -351,7 +352,7 @@ def test_a_copy_does_not_change_the_state_of_its_job(engine: Engine, base_dir: P
     assert before[0].state == "finished"
 
 
-def test_a_copy_of_damaged_bytes(settings: dict[str, int], engine: Engine, base_dir: Path) -> None:
+def test_a_copy_of_damaged_bytes(settings: dict[str, Any], engine: Engine, base_dir: Path) -> None:
     log = curve(1, 200).scalar(201, "loss", 201.0).damaged().scalar(202, "loss", 202.0)
     path = log.write_summary(base_dir / "job")
     path.chmod(0o400)
@@ -388,7 +389,7 @@ def sound(engine: Engine, base_dir: Path) -> bool:
 
 
 def test_verification_and_reading_again_leave_copies_copies(
-    settings: dict[str, int], engine: Engine, base_dir: Path
+    settings: dict[str, Any], engine: Engine, base_dir: Path
 ) -> None:
     path = curve(1, 400).write_summary(base_dir / "job")
     copy = path.with_name(f"{NAME}.copy")
@@ -417,9 +418,7 @@ def test_a_pass_may_stop_between_any_two_transactions(
     extended(path.with_name(f"{NAME}.longer"), 301, 400)
     curve(1, 200).scalar(201, "loss", -1.0).write(path.with_name(f"{NAME}.other"))
     asked = iter(range(stops_after))
-    refresh.ingest(
-        sqlite_engine, base_dir, Settings(**SMALL), should_stop=lambda: next(asked, None) is None
-    )
+    refresh.ingest(sqlite_engine, base_dir, Settings(**SMALL), should_stop=lambda: next(asked, None) is None)
     for _ in range(2):
         ingest(sqlite_engine, base_dir, **SMALL)
     assert len(steps(sqlite_engine)) == 400 + 201

@@ -11,6 +11,7 @@ names also tell whether one file may be a copy of the other. Does not know wheth
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lineage_store.eventlog.values import FileKind, ParsedName
 from lineage_store.times import CALENDAR_END
@@ -128,19 +129,18 @@ def may_be_copies(name: str, other: str) -> bool:
     Devices are told apart by the number in the name, by numbers before it or words such as `rank_1`, and by the host.
     Whoever copies a file within its directory leaves the host, and adds something before or behind the name.
     """
-    mine, its = _LOG_FILE.search(name), _LOG_FILE.search(other)
-    if mine is None or its is None:
-        return False
-    before, behind = (
-        [each.string[: each.start()] for each in (mine, its)],
-        [each.string[each.end() :] for each in (mine, its)],
-    )
-    numbers = [re.findall(r"\d+", _IN_PARENTHESES.sub("", each)) for each in before]
-    devices = [device["device"] if (device := _DEVICE.match(each)) else None for each in behind]
-    ranks = [sorted(_RANK.findall(each.lower())) for each in (name, other)]
-    if any(left != right for left, right in (numbers, devices, ranks)):
-        return False
-    return _is_one_host(*sorted(behind, key=len))
+    mine, its = _writer(name), _writer(other)
+    return mine[0] == its[0] and _is_one_host(*sorted((mine[1], its[1]), key=len))
+
+
+@lru_cache(maxsize=1024)
+def _writer(name: str) -> tuple[tuple[object, ...], str]:
+    """What tells devices apart in a log file's name, and what stands behind its timestamp."""
+    match = _LOG_FILE.search(name)
+    before, behind = (name[: match.start()], name[match.end() :]) if match else (name, "")
+    numbers = tuple(re.findall(r"\d+", _IN_PARENTHESES.sub("", before)))
+    device = _DEVICE.match(behind)
+    return (numbers, device and device["device"], *sorted(_RANK.findall(name.lower()))), behind
 
 
 def _is_one_host(shorter: str, longer: str) -> bool:
