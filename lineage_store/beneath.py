@@ -122,11 +122,13 @@ def base_dir_above(path: Path, known: Container[str]) -> tuple[Path, str] | None
 
     `known` holds real paths. Links in the path of the base dir are resolved; the rest of the path stays as written.
     """
-    path = Path(os.path.normpath(path))
+    path, found = Path(os.path.normpath(path)), None
     for above in (*reversed(path.parents), path):
-        if (base_dir := resolved(above)) in known:
-            return Path(base_dir), path.relative_to(above).as_posix()
-    return None
+        # One base dir lies in another only where the outer one's jobs do not: in a directory of snapshots.
+        base_dir = resolved(above)
+        if base_dir in known and (found is None or Path(base_dir).is_relative_to(found[0])):
+            found = Path(base_dir), path.relative_to(above).as_posix()
+    return found
 
 
 def resolved(path: str | os.PathLike[str]) -> str:

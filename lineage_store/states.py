@@ -25,6 +25,7 @@ class FileState(StrEnum):
     POISONED = "poisoned"
     MISSING = "missing"
     REPLACING = "replacing"
+    COPY = "copy"
     REPLACED = "replaced"
 
 
@@ -43,6 +44,9 @@ class FileEvent(StrEnum):
     RIDDLED = "riddled"
     GONE = "gone"
     RETRIED = "retried"
+    COPIED = "copied"
+    PARTED = "parted"
+    TOOK_OVER = "took over"
     SUPERSEDED = "superseded"
 
 
@@ -112,9 +116,13 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
     FileEvent.NOT_SETTLED: Transition(
         _OF_A_NEW_GENERATION, FileState.REPLACING, "a new generation was read, but not yet to its end"
     ),
-    FileEvent.FAILED: Transition(_LOOKED_AT, FileState.UNREADABLE, "it could not be opened or read"),
+    FileEvent.FAILED: Transition(
+        _LOOKED_AT | {FileState.COPY}, FileState.UNREADABLE, "it could not be opened or read"
+    ),
     FileEvent.FAILED_OFTEN: Transition(
-        _LOOKED_AT, FileState.POISONED, "reading it failed the reader again and again: it is left alone"
+        _LOOKED_AT | {FileState.COPY},
+        FileState.POISONED,
+        "reading it failed the reader again and again: it is left alone",
     ),
     FileEvent.RIDDLED: Transition(
         _LOOKED_AT, FileState.POISONED, "so many of its bytes are damaged that it is left alone"
@@ -124,6 +132,19 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
     ),
     FileEvent.RETRIED: Transition(
         frozenset({FileState.POISONED}), FileState.UNREADABLE, "somebody asks for another try"
+    ),
+    FileEvent.COPIED: Transition(
+        _COUNTING,
+        FileState.COPY,
+        "it begins as another log file of its job does, and as far as they were compared all its bytes are there",
+    ),
+    FileEvent.PARTED: Transition(
+        _COUNTING, FileState.OPEN, "it is no copy of that file, or not any more: it is read by itself"
+    ),
+    FileEvent.TOOK_OVER: Transition(
+        _COUNTING,
+        FileState.OPEN,
+        "it has all that was read of the file of which it was a copy, and counts instead",
     ),
     FileEvent.SUPERSEDED: Transition(
         _COUNTING, FileState.REPLACED, "a newer generation took its place; its rows go"

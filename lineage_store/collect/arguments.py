@@ -74,6 +74,11 @@ def check_names(file_prefix: object, file_suffix: object) -> None:
                 f"{argument} must be of ASCII letters, digits, '_' and, after the first character, '.', "
                 f"but is {text!r}."
             )
+    if ending := filenames.companion_ending(str(file_suffix)):
+        raise LineageParamValueError(
+            f"file_suffix must not end in {ending!r}, but is {file_suffix!r}: readers take such files for backups, "
+            "checksums or packed copies that lie beside a log file, and leave them out. Choose an ending such as '_a'."
+        )
     name = filenames.compose(str(file_prefix), 0, 0, "host", str(file_suffix))
     read_as = filenames.parse(name)
     if read_as is None or read_as.kind != "summary" or read_as.timestamp != 0:

@@ -75,6 +75,10 @@ class LogFormat:
     decoding never takes much more memory than the payload's size."""
     decode_columns: DecodeColumns | None = None
     """Decode many frames at once, with the same result as `decode`; None: `decode` alone is fast enough."""
+    may_be_copies: Callable[[str, str], bool] = lambda name, other: True
+    """Return whether files with two names, equal device and equal first bytes may be copies, not of two writers."""
+    is_regular: Callable[[str], bool] = lambda name: True
+    """Return whether a name looks like one that the writer gave, not one that a copy was given."""
 
     def payload_of(self, frame: bytes, checksum: int) -> bytes:
         """Return the payload of exactly one frame. Raises EventDecodeError unless the frame has that checksum."""
@@ -102,6 +106,8 @@ FORMATS: tuple[LogFormat, ...] = (
         decode_payload=payloads.decode,
         weigh=weighing.weigh,
         decode_columns=vectorised.decode,
+        may_be_copies=filenames.may_be_copies,
+        is_regular=filenames.is_regular,
     ),
 )
 """If several formats recognise a name, the first one wins."""

@@ -79,6 +79,13 @@ LOG_FILES = (
         "If it was moved or the share is unmounted, bring it back; otherwise nothing to do.",
     ),
     Kind(
+        "copied_file",
+        NOTE,
+        "Every byte of it is in {other} too, so it is a copy: that file counts, and this one does not.",
+        "Nothing to do. It counts as soon as the other one is gone, or it has more than the other one.",
+        heading="Copies of log files in their jobs' directories",
+    ),
+    Kind(
         "link_in_place",
         NOTE,
         "{link} is a symbolic link now, which is not followed; what was read before it was put there is kept.",

@@ -29,6 +29,13 @@ PATHS = (
         RECURSIVE,
     ),
     Kind(
+        "in_snapshots",
+        NOTE,
+        "It is, or lies in, a directory of snapshots or of deleted files, into which no search of a base dir goes.",
+        "If its jobs are wanted, make a base dir of the directory that holds them: `lineage-store ingest DIRECTORY`.",
+        heading="Directories of snapshots or of deleted files",
+    ),
+    Kind(
         "jobs_below",
         NOTE,
         "It holds no log file itself; directories below it do, such as {where}.",
@@ -59,6 +66,12 @@ PATHS = (
     ),
     Kind("incomplete_frame", NOTE, "{pending} bytes at its end are not a complete frame yet."),
     Kind("given_up", NOTE, "{count} bytes of it were given up as damaged; the rest was read."),
+    Kind(
+        "copy_of_another",
+        NOTE,
+        "It is a copy, or begins as one: {position} of its {size} bytes are in another log file of its job, which "
+        "counts.",
+    ),
     Kind("stored", OK, "Events stored: {events}, from {position} of {size} bytes."),
     Kind(
         "removed_job",

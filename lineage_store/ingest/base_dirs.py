@@ -13,6 +13,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from lineage_store.errors import LeaseLostError, LineageParamSummaryPathError
+from lineage_store.ingest.scan.depth import in_snapshots
 from lineage_store.store.catalog import moved, registry
 from lineage_store.store.database.engine import database_time, reading, writing
 from lineage_store.texts import from_stored, to_stored
@@ -109,4 +110,10 @@ def _neighbours(connection: Connection, base_dir: Path, besides: int | None = No
 
 
 def _overlap(left: str, right: str) -> bool:
-    return left.startswith(right.rstrip("/") + "/") or right.startswith(left.rstrip("/") + "/")
+    """Whether one path lies in the other, but not in a directory of snapshots there, into which no search goes."""
+    return _lies_in(left, right) or _lies_in(right, left)
+
+
+def _lies_in(path: str, above: str) -> bool:
+    start = above.rstrip("/") + "/"
+    return path.startswith(start) and not in_snapshots(path[len(start) :].split("/"))

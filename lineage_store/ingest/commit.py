@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding, in_range
-from lineage_store.ingest import folding
+from lineage_store.ingest import copies, folding
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
@@ -65,11 +65,15 @@ def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[Kno
 def start_generations(
     engine: Engine, lease: Lease, files: Sequence[KnownFile], new: Sequence[NewFile]
 ) -> list[KnownFile]:
-    """Insert new generations of files that are read again, beside those that readers still see."""
+    """Insert new generations of files that are read again, beside those that readers still see; copies start over."""
+    started = [copies.start_over(engine, lease, file) for file in files if file.copy_of is not None]
+    again = [each for each in zip(files, new, strict=True) if each[0].copy_of is None]
+    if not again:
+        return started
     with writing_under(engine, lease) as (connection, now):
-        for file in files:
+        for file, _ in again:
             generations.abandon(connection, file)
-        return _register(connection, lease, new, now)
+        return started + _register(connection, lease, [generation for _, generation in again], now)
 
 
 def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None:
@@ -79,14 +83,19 @@ def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None
 
 
 def mark_missing(
-    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], live_within_s: float
-) -> None:
-    """Mark files as missing from the disk, each with a finding; their rows stay."""
+    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], settings: Settings
+) -> list[KnownFile]:
+    """Mark files as missing from the disk, each with a finding; their rows stay, or go over to copies of them.
+
+    Returns the copies that took over, to be read on.
+    """
     with writing_under(engine, lease) as (connection, now):
-        file_states.mark_missing(connection, files)
-        states = {file: [problem] for file, problem in files.items()}
+        missing, heirs = copies.inherit(connection, lease, files, settings, now)
+        file_states.mark_missing(connection, missing)
+        states = {file: [files[file]] for file in missing}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, live_within_s)
+        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, settings.live_within_s)
+        return heirs
 
 
 def mark_unreadable(

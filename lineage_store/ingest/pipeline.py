@@ -12,14 +12,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.ingest import commit
+from lineage_store.ingest import commit, copies
 from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
@@ -28,9 +28,10 @@ from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Scope, Survey, next_generation, survey
 from lineage_store.states import FileEvent
 from lineage_store.store.admin import planner_statistics as statistics
+from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey
+from lineage_store.store.records import FileKey, KnownFile
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,13 @@ def _carry_out(ingester: Ingester, todo: Survey, before: Counts) -> Counts:
         settings = ingester.settings
         links = settings.follow_symlinks
         missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
-        commit.mark_missing(ingester.engine, ingester.lease, missing, settings.live_within_s)
+        heirs = commit.mark_missing(ingester.engine, ingester.lease, missing, settings)
+        if heirs and ingester.batches is not None:
+            ingester.batches.jobs_with_copies |= {file.job_id for file in heirs}
+        paths = {(file.job_id, file.name) for file in heirs}
+        others = [each for each in todo.changed if (each[0].job_id, each[0].name) not in paths]
+        unread = [(file, file.size_bytes - file.byte_offset) for file in heirs]
+        todo = replace(todo, changed=(*others, *unread))
     if todo.owners:
         commit.note_owners(ingester.engine, ingester.lease, todo.owners)
     return _read_all(ingester, todo, before.found(todo.counts))
@@ -135,14 +142,19 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
     read, read_before = set[FileKey](), counts.files_read
     with reading(ingester.engine) as connection:
         batches.begin_pass(database_time(connection), ends_at)
-    batches.add_found(todo.changed, todo.new)
+        changed = registry.with_originals(connection, [file for file, _ in todo.changed])
+    pending = (size for _, size in todo.changed)
+    batches.add_found(list(zip(changed, pending, strict=True)), todo.new)
     _register_some(ingester, batches)
     for batch in batches:
         if ingester.should_stop():
             break
+        batch = _without_copies(ingester, batches, batch)
         started = time.monotonic()
         if _is_committed(ingester, batch):
             took_s = time.monotonic() - started
+            batches.go_on(batch)
+            batches.resume(_settled(ingester, batches, batch))
             rewritten = [news.file for news in batch.rewritten]
             if rewritten:
                 again = list(map(next_generation, rewritten))
@@ -159,6 +171,33 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
         if time.monotonic() >= ends_at:
             break
     return counts
+
+
+def _without_copies(ingester: Ingester, batches: Batches, batch: Batch) -> Batch:
+    """Return the batch without files that begin as others do: they are set aside, to be compared with those.
+
+    What was read ahead of files that a copy has replaced since is left out too.
+    """
+    moved = copies.changed_since(ingester.engine, batch.advances, batches.jobs_with_copies)
+    aside = copies.set_aside(ingester.engine, ingester.lease, batch.advances)
+    if moved or aside:
+        batch = batch.without([*moved, *aside])
+        batches.withdraw([*moved, *aside])
+        batches.resume(aside)
+    return batch
+
+
+def _settled(ingester: Ingester, batches: Batches, batch: Batch) -> list[KnownFile]:
+    """Store how copies compare, and return the files that are to be read or compared next because of that."""
+    engine, anew = ingester.engine, [each.file for each in batch.advances if each.completes_generation]
+    following = copies.copies_of(engine, anew) if anew else []
+    if batches.compared or batch.compared:
+        compared, batches.compared = [*batches.compared, *batch.compared], []
+        # A file that has more to be read cannot change places with its copy.
+        ready = [each for each in compared if each.original not in batches]
+        batches.compared = [each for each in compared if each.original in batches]
+        following += copies.settle(engine, ingester.lease, ready, ingester.settings) if ready else []
+    return following
 
 
 def _register_some(ingester: Ingester, batches: Batches) -> None:

@@ -20,7 +20,7 @@ from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
 from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding, severity_of, with_places
 from lineage_store.ingest.problems import path_problems, unreadable_file
-from lineage_store.ingest.scan.depth import deeper_jobs
+from lineage_store.ingest.scan.depth import deeper_jobs, in_snapshots
 from lineage_store.ingest.scan.discovery import Found
 from lineage_store.states import FileState
 from lineage_store.store.catalog.tombstones import Tombstone
@@ -61,6 +61,8 @@ class Place:
 
 def of_way(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
     """Yield what is wrong with the path from the base dir to a job's directory."""
+    if in_snapshots(parts):
+        yield finding("in_snapshots", str(place.path))
     if len(parts) > 1 and not place.recursive:
         yield finding("too_deep", str(place.path), levels=len(parts), base_dir=place.base_dir)
     yield from _of_links(place, parts)
@@ -107,6 +109,13 @@ def of_file(place: Place) -> Iterator[Finding]:
 
 def of_row(subject: str, row: Row[Any]) -> Iterator[Finding]:
     """Yield what the store knows about one generation of a log file."""
+    if row.copy_of is not None:
+        yield finding("copy_of_another", subject, position=row.byte_offset, size=row.size_bytes)
+    else:
+        yield from _of_generation(subject, row)
+
+
+def _of_generation(subject: str, row: Row[Any]) -> Iterator[Finding]:
     pending = row.size_bytes - row.byte_offset
     if row.state == FileState.REPLACED or (row.state != FileState.REPLACING and not row.current):
         yield finding("old_generation", subject)

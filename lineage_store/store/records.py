@@ -189,6 +189,14 @@ class KnownFile(NamedTuple):
     """When the store first saw it."""
     owner_uid: int | None = None
     """Who owns the job's directory, as the store knows it."""
+    likeness: int | None = None
+    """What it has in common with its copies: 64 bits of a digest; None while too little of it was read."""
+    copy_of: int | None = None
+    """Number of the log file of the job whose bytes it has; None if it has rows of its own."""
+    compared_upto: int = 0
+    """Greatest number of those log files that begin as it does, and of which it is no copy."""
+    original: KnownFile | None = None
+    """The log file of which it is a copy, where it is to be compared with that; no column of the table."""
 
     @property
     def key(self) -> FileKey:

@@ -135,6 +135,9 @@ def upgrade() -> None:
         sa.Column("growth_seen_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("thinned", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("likeness", sa.BigInteger()),
+        sa.Column("copy_of", sa.Integer()),
+        sa.Column("compared_upto", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_log_file"),
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_log_file_job_id", ondelete="CASCADE"),
         sa.UniqueConstraint("job_id", "name", "generation", name="uq_log_file_job_id_name_generation"),
@@ -147,6 +150,7 @@ def upgrade() -> None:
         sqlite_where=sa.text("state IN ('replaced', 'suspect')"),
         postgresql_where=sa.text("state IN ('replaced', 'suspect')"),
     )
+    op.create_index("ix_log_file_likeness", "log_file", ["job_id", "likeness"])
     op.create_index(
         "ix_log_file_pending",
         "log_file",

@@ -25,6 +25,15 @@ FORMS = {
     "events.out.events.summary.1600000000.0.vm_custom": ("summary", 1600000000, 0, "vm_custom"),
     "x.summary.1700000000.txt": ("summary", 1700000000, None, "txt"),
     "summary.17": ("summary", 17, None, ""),
+    # Endings of companions count only behind a suffix of MindSpore's: these may be what a recorder was told to write.
+    "events.out.events.summary.5.0.vm_exp.1": ("summary", 5, 0, "vm_exp.1"),
+    "events.out.events.summary.5.0.vm.bak": ("summary", 5, 0, "vm.bak"),
+    "events.out.events.summary.5.0.vm_ms.bak": ("summary", 5, 0, "vm_ms.bak"),
+    "events.out.events.summary.5.0.vm_MS.copy": ("summary", 5, 0, "vm_MS.copy"),
+    "events.out.events.summary.5.0.vm_MS.gz_MS": ("summary", 5, 0, "vm_MS.gz"),
+    "events.out.events.summary.5.0.vm_lineage.copy": ("lineage", 5, 0, "vm_lineage.copy"),
+    "events.out.events.summary.5.0.vm_lineage_MS": ("summary", 5, 0, "vm_lineage"),
+    "events.out.events.summary.5.0.vm_lineages": ("summary", 5, 0, "vm_lineages"),
     "summary.0017_lineage": ("lineage", 17, None, ""),
 }
 
@@ -37,6 +46,25 @@ IGNORED = {
     "events.out.events.summary.1795251969.0.vm_MS.swp": "temporary",
     "events.out.events.summary.1795251969.0.vm_MS.TMP": "temporary",
     "#events.out.events.summary.1795251969.0.vm_MS#": "temporary",
+    **{
+        f"events.out.events.summary.1795251969.0.vm{suffix}{ending}": reason
+        for suffix in ("_MS", "_lineage", "_MS_lineage")
+        for reason, endings in {
+            "a backup": ".bak .BAK .old .orig .backup .sav .prev .bak1 .bak~ .gz.bak",
+            "rotated": ".1 .9 .27 .old.1",
+            "packed": ".gz .bz2 .xz .zst .zip .tar .tar.gz .tgz .7z .bak.gz .1.gz",
+            "checksums": ".md5 .sha1 .sha256 .sha512 .crc .crc32 .gz.md5 .sig .sha256sum",
+            "lock": ".lock .LCK",
+            "text": ".txt .json .csv .log .html",
+            "temporary": ".tmp .part .swp ~ .crdownload .filepart",
+        }.items()
+        for ending in endings.split()
+        if not (reason == "a backup" and ending.endswith("~"))
+    },
+    **{
+        f"events.out.events.summary.1795251969.0.vm_MS{ending}": "numbered copy"
+        for ending in (" (1)", "(1)", " (12)", " - Copy", " - Copy (2)", " copy", " copy 2", ".bak (1)")
+    },
     "model.ckpt": "no log file",
     "summary_1795251969": "no log file",
     "summary.x1": "no log file",

@@ -60,6 +60,76 @@ def test_what_is_ignored_is_counted_by_its_reason(base_dir: Path) -> None:
     assert found.ignored["a temporary or backup file, by its name"] == 2
 
 
+COMPANIONS = (".bak", ".1", ".old", ".gz", ".txt", ".md5", ".crc", ".lock", " (1)", ".json", ".BAK")
+
+
+def test_what_lies_beside_a_log_file_does_not_touch_its_job(engine: Engine, base_dir: Path) -> None:
+    path = Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    lineage = Log().train(network="A").write_lineage(base_dir / "job")
+    for file in (path, lineage):
+        for ending in COMPANIONS:
+            content = (
+                path.read_bytes() if ending in (".bak", ".1", ".old", " (1)") else b"0123456789 not a frame"
+            )
+            file.with_name(f"{file.name}{ending}").write_bytes(content)
+        file.chmod(0o400)
+    report = ingest(engine, base_dir)
+    assert column(engine, "SELECT count(*) FROM v_scalar") == [1]
+    assert column(engine, "SELECT state FROM v_job") == ["finished"]
+    assert column(engine, "SELECT count(*) FROM v_log_file") == [2]
+    assert column(engine, "SELECT count(*) FROM v_ingest_problem") == [0]
+    assert sum(report.counts.ignored.values()) == 2 * len(COMPANIONS)
+    assert report.counts.ignored["a packed log file, by its name"] == 2
+
+
+SNAPSHOTS = (
+    *(
+        ".snapshot",
+        ".snapshots",
+        "~snapshot",
+        ".zfs",
+        ".trash",
+        ".Trash",
+        ".Trash-1000",
+        ".Trashes",
+        ".stversions",
+    ),
+    *("@eaDir", "lost+found", "#recycle", "@Recycle", "$RECYCLE.BIN", "#snapshot", ".ipynb_checkpoints"),
+)
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_a_directory_of_snapshots_holds_no_jobs(name: str, recursive: bool, base_dir: Path) -> None:
+    touch(base_dir / "job" / NAME)
+    touch(base_dir / name / NAME)
+    touch(base_dir / "job" / name / "hourly.0" / NAME)
+    found = scan(base_dir, recursive=recursive)
+    assert ids(found) == ["./job"]
+    assert found.ignored["directory of snapshots or of deleted files, by its name"] == 1 + recursive
+    assert not scan(base_dir / "job").too_deep
+    assert ids(scan(base_dir, recursive=True, only=[f"./{name}"])) == []
+
+
+def test_other_hidden_directories_hold_jobs(base_dir: Path) -> None:
+    for name in (".mine", "snapshot", "trash", ".snapshot_of_mine", "recycle_run"):
+        touch(base_dir / name / NAME)
+    assert len(ids(scan(base_dir))) == 5
+
+
+def test_a_directory_of_snapshots_is_read_when_it_is_asked_for(engine: Engine, base_dir: Path) -> None:
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
+    Log().scalar(1, "loss", 0.5).write_summary(base_dir / ".snapshot" / "hourly.0" / "job")
+    ingest(engine, base_dir)
+    assert column(engine, "SELECT train_id FROM v_job") == ["./job"]
+    ingest(engine, base_dir / ".snapshot" / "hourly.0")
+    ingest(engine, base_dir)
+    assert column(engine, "SELECT base_dir FROM v_job ORDER BY base_dir") == [
+        str(base_dir),
+        str(base_dir / ".snapshot" / "hourly.0"),
+    ]
+
+
 def test_a_fifo_with_the_name_of_a_log_file_hangs_nothing(sqlite_engine: Engine, base_dir: Path) -> None:
     (base_dir / "job").mkdir()
     os.mkfifo(base_dir / "job" / NAME)

@@ -87,10 +87,15 @@ CREATE TABLE log_file (
   growth_seen_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE NOT NULL,
   thinned BOOLEAN DEFAULT false NOT NULL,
+  likeness BIGINT,
+  copy_of INTEGER,
+  compared_upto INTEGER DEFAULT 0 NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 );
+
+CREATE INDEX ix_log_file_likeness ON log_file (job_id, likeness);
 
 CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
@@ -790,6 +795,7 @@ SELECT
   f.kind AS kind,
   f.generation AS generation,
   f.current AS is_current,
+  (SELECT o.name FROM log_file o WHERE o.job_id = f.job_id AND o.file_no = f.copy_of) AS copy_of,
   f.device AS device,
   f.host AS host,
   f.state AS state,
@@ -797,6 +803,7 @@ SELECT
   f.size_bytes AS size_bytes,
   f.byte_offset AS bookmark_bytes,
   f.byte_offset - f.quarantined_bytes AS ingested_bytes,
+  CASE WHEN f.copy_of IS NULL THEN 0 ELSE f.byte_offset END AS copied_bytes,
   f.size_bytes - f.byte_offset AS pending_bytes,
   f.quarantined_bytes AS quarantined_bytes,
   f.event_count AS event_count,

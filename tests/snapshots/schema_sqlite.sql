@@ -87,11 +87,16 @@ CREATE TABLE log_file (
   growth_seen_at TEXT,
   created_at TEXT NOT NULL,
   thinned BOOLEAN DEFAULT 0 NOT NULL,
+  likeness BIGINT,
+  copy_of INTEGER,
+  compared_upto INTEGER DEFAULT 0 NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
 )
  WITHOUT ROWID;
+
+CREATE INDEX ix_log_file_likeness ON log_file (job_id, likeness);
 
 CREATE INDEX ix_log_file_pending ON log_file (job_id) WHERE size_bytes - byte_offset > 0;
 
@@ -801,6 +806,7 @@ SELECT
   f.kind AS kind,
   f.generation AS generation,
   CAST(f.current AS boolean) AS is_current,
+  (SELECT o.name FROM log_file o WHERE o.job_id = f.job_id AND o.file_no = f.copy_of) AS copy_of,
   f.device AS device,
   f.host AS host,
   f.state AS state,
@@ -808,6 +814,7 @@ SELECT
   f.size_bytes AS size_bytes,
   f.byte_offset AS bookmark_bytes,
   CAST(f.byte_offset - f.quarantined_bytes AS bigint) AS ingested_bytes,
+  CAST(CASE WHEN f.copy_of IS NULL THEN 0 ELSE f.byte_offset END AS bigint) AS copied_bytes,
   CAST(f.size_bytes - f.byte_offset AS bigint) AS pending_bytes,
   f.quarantined_bytes AS quarantined_bytes,
   f.event_count AS event_count,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import length_hint
@@ -26,6 +26,7 @@ from lineage_store.ingest.decode.rows import LOOK_AHEAD
 from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
+from lineage_store.ingest.read.comparing import Compared, compare
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
 from lineage_store.ingest.read.turns import Cost, share_out
 from lineage_store.states import FileState
@@ -65,6 +66,8 @@ class Batch:
     """The bytes read and, for files with lineage events, the bytes that are folded again and written."""
     files_taken: int = 0
     """How many files were read, with or without news."""
+    compared: list[Compared] = field(default_factory=list)
+    """How copies compare with their originals, as far as the store does not know it."""
     failed_read: tuple[KnownFile, str] | None = None
     """A file that failed the reader, and how."""
     costs: dict[str, Cost] = field(default_factory=dict)
@@ -84,6 +87,19 @@ class Batch:
             contents = 2 * sum(len(event.content) for event in rows.lineage_events)  # once read, once written
             folded = len(rows.folded.model_lineage) if rows.folded else 0
             self.bytes_read += advance.file.byte_offset + contents + folded
+
+    def without(self, files: Collection[KnownFile]) -> Batch:
+        """Return the batch without what was read of some files."""
+        keys = {file.key for file in files}
+        kept = [[name.file.key not in keys for name in columns.series] for columns in self.samples]
+        return replace(
+            self,
+            advances=[each for each in self.advances if each.file.key not in keys],
+            samples=[
+                columns.only(which) for columns, which in zip(self.samples, kept, strict=True) if any(which)
+            ],
+            riddled=[each for each in self.riddled if each[0].key not in keys],
+        )
 
     def is_full(self, settings: Settings) -> bool:
         """Return whether the batch has enough rows or bytes for a transaction."""
@@ -165,6 +181,9 @@ class _Reading:
         chunks = 0.0
         for file, length in files:
             try:
+                if file.original is not None:
+                    self._compare(file, length)
+                    continue
                 little = not in_full and waits(file, self.settings, self.now)
                 most = min(length, SUSPECT_BYTES) if little else length
                 chunk = read_chunk(self.base_dir, file, self.settings, most, self.now)
@@ -183,6 +202,18 @@ class _Reading:
             chunks += share if file.kind == "summary" else CHUNKS_TOGETHER * share
             if share >= 1 or chunks >= CHUNKS_TOGETHER:
                 return
+
+    def _compare(self, copy: KnownFile, length: int) -> None:
+        began = time.monotonic()
+        found = compare(self.base_dir, copy, self.settings, length, self.now)
+        if isinstance(found, Rewritten):
+            self.batch.rewritten.append(found)
+            return
+        if found.is_news:
+            self.batch.compared.append(found)
+        size = found.after.byte_offset - copy.byte_offset
+        self.batch.bytes_read += size
+        share_out(self.batch.costs, [(copy.train_id, size)], time.monotonic() - began)
 
     def _take(self, chunks: Sequence[Chunk]) -> list[_Portion]:
         """Decode chunks; return the files whose first frame is longer than the chunk, and how many bytes to read."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from lineage_store.config import Settings
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batch import Batch, fill
+from lineage_store.ingest.read.comparing import Compared
 from lineage_store.ingest.read.turns import Cost, Place, Turns, Waiting, path_of
 from lineage_store.ingest.read.worker import (
     Pending,
@@ -72,6 +73,12 @@ class Batches:
         self._now, self._ends_at = datetime.now(UTC), math.inf
         self.events = 0
         """How many events were read since the caller set this to 0."""
+        self.jobs_with_copies: set[int] = set()
+        """Ids of jobs in which files may have changed places since they were read ahead."""
+        self.compared: list[Compared] = []
+        """Copies that were compared, and whose originals are still being read."""
+        self._first: dict[Place, tuple[Advance, bool]] = {}
+        """Files of which the first part was read, and whether slowly; the rest waits until that part is written."""
 
     def begin_pass(self, now: datetime, ends_at: float) -> None:
         """Set the time of the database's clock, and the monotonic time until which batches are read ahead."""
@@ -112,7 +119,31 @@ class Batches:
 
     def drop(self, batch: Batch) -> None:
         """Remove the files of a batch that was not written from the queue: reading must not go on behind it."""
-        self._turns.remove(each.file for each in batch.advances)
+        self.withdraw(each.file for each in batch.advances)
+
+    def withdraw(self, files: Iterable[KnownFile]) -> None:
+        """Remove files from the queue."""
+        gone = list(files)
+        for file in gone:
+            self._first.pop(path_of(file), None)
+        self._turns.remove(gone)
+
+    def go_on(self, batch: Batch) -> None:
+        """Queue the files of a written batch of which only the first part was read."""
+        for each in batch.advances:
+            advance, slow = self._first.pop(path_of(each.file), (None, False))
+            if advance is not None:
+                self._wait_again(advance, slow=slow)
+
+    def resume(self, files: Iterable[KnownFile]) -> None:
+        """Queue registered files, except for those that wait or are being read."""
+        for file in files:
+            if file not in self:
+                self.add(file)
+
+    def __contains__(self, file: KnownFile) -> bool:
+        """Whether a file waits or is being read."""
+        return path_of(file) in self._turns
 
     @property
     def is_busy(self) -> bool:
@@ -195,7 +226,11 @@ class Batches:
         left_alone = {file.key for file, _ in batch.riddled}
         for each in batch.advances:
             if each.has_more and each.file.key not in left_alone:
-                self._wait_again(each, slow=slow)
+                if each.file.byte_offset:
+                    self._wait_again(each, slow=slow)
+                else:
+                    self._turns.admit(each.file)
+                    self._first[path_of(each.file)] = each, slow
             self.events += each.rows.event_count
         return batch
 

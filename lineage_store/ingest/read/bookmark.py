@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lineage_store.ingest.decode.chunk import Chunk
-from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, digest
+from lineage_store.ingest.read.log_reader import DIGESTED_BYTES, HEAD_BYTES, digest, likeness_of
 from lineage_store.states import FileEvent, FileState, after
 from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile
 from lineage_store.times import from_unix
@@ -33,7 +33,7 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
     file, sight = chunk.file, chunk.sight
     state = after(file.state, _event(file, sight, found, caught_up))
     fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
-    anchor, anchor_bytes = file.anchor, file.anchor_bytes
+    anchor, anchor_bytes, likeness = file.anchor, file.anchor_bytes, file.likeness
     if found.end > file.byte_offset:
         anchor_bytes = min(found.end, DIGESTED_BYTES)
         # The fingerprint grows with a short file, so that it does not depend on the steps in which the file grew.
@@ -41,6 +41,8 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
             fingerprint_bytes = anchor_bytes
             fingerprint = digest(chunk.bytes_before(fingerprint_bytes, fingerprint_bytes))
         anchor = digest(chunk.bytes_before(found.end, anchor_bytes))
+        if likeness is None and found.end >= HEAD_BYTES:
+            likeness = likeness_of(file, chunk.bytes_before(HEAD_BYTES, HEAD_BYTES))
     suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
     firsts = [time for time in (file.first_wall_time, found.first_wall_time) if time is not None]
     times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
@@ -57,9 +59,10 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
         fingerprint_bytes=fingerprint_bytes,
         anchor=anchor,
         anchor_bytes=anchor_bytes,
+        likeness=likeness,
         suspect_since=suspect_since,
         suspect_size=suspect_size,
-        grown_at=_grown_at(file, sight, now),
+        grown_at=grown_at(file, sight, now),
         growth_seen_at=now if grows_on else file.growth_seen_at,
         first_wall_time=min(firsts, default=None),
         last_wall_time=max(times, default=None),
@@ -94,7 +97,8 @@ def _suspicion(
     return (now, sight.size_bytes) if suspected else (None, None)
 
 
-def _grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | None:
+def grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | None:
+    """Return when a file was last seen to grow, after it was looked at again."""
     if file.grown_at is None:  # the first look
         return min(now, from_unix(sight.modified_s))
     return now if sight.size_bytes > file.size_bytes else file.grown_at

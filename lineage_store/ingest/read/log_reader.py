@@ -26,6 +26,9 @@ from lineage_store.ingest.scan.discovery import sight_of
 from lineage_store.store.records import FileSight, KnownFile, relative_path
 from lineage_store.texts import from_stored
 
+HEAD_BYTES = 24
+"""Log files that share so many first bytes may be copies: a frame with the time of its event is longer, and two events
+are not written in the same microsecond."""
 DIGESTED_BYTES = 256
 """A file is recognised by digests of this many of its first bytes, and of the bytes before the bookmark."""
 
@@ -59,6 +62,15 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
+def likeness_of(file: KnownFile, head: bytes) -> int:
+    """Return 64 bits of a digest of what a file has in common with its copies: first bytes, kind, time and device.
+
+    The time is that in the name: nobody changes it who copies a file, and a training that begins anew has another one.
+    """
+    found = hashlib.sha256(f"{file.kind} {file.file_time} {file.device} ".encode() + head).digest()
+    return int.from_bytes(found[:8], signed=True)
+
+
 @contextmanager
 def open_log_file(
     base_dir: Path, train_id: str, name: str, log_format: LogFormat, *, follow_symlinks: bool = False
@@ -83,11 +95,8 @@ def read_chunk(
     """Read up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
     place, links = (base_dir, file.train_id, file.name), settings.follow_symlinks
     with open_log_file(*place, format_of(file.format), follow_symlinks=links) as log:
-        kept = min(file.byte_offset, DIGESTED_BYTES)
-        before = log.read(file.byte_offset - kept, kept)
-        beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)
-        found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
-        if is_rewritten(file, log.sight.size_bytes, *found) or _has_grown_thinned(file, log.sight):
+        before, rewritten = bytes_before(log, file)
+        if rewritten or _has_grown_thinned(file, log.sight):
             return Rewritten(file, log.sight)
         give_up_before = _give_up_before(file, log.sight, settings, now)
         skipped = _hole_bytes(log, file.byte_offset, give_up_before, length)
@@ -95,6 +104,15 @@ def read_chunk(
         content = log.read(start, min(length, log.sight.size_bytes - start))
         before = bytes(DIGESTED_BYTES) if skipped else before
         return Chunk(file, log.sight, before, content, give_up_before, skipped)
+
+
+def bytes_before(log: OpenLogFile, file: KnownFile) -> tuple[bytes, bool]:
+    """Return the last bytes before the bookmark, and whether they or the first ones are not those that were read."""
+    kept = min(file.byte_offset, DIGESTED_BYTES)
+    before = log.read(file.byte_offset - kept, kept)
+    beginning = before if kept == file.byte_offset else log.read(0, file.fingerprint_bytes)
+    found = (digest(beginning[: file.fingerprint_bytes]), digest(before[kept - file.anchor_bytes :]))
+    return before, is_rewritten(file, log.sight.size_bytes, *found)
 
 
 def _has_grown_thinned(file: KnownFile, sight: FileSight) -> bool:

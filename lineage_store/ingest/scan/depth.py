@@ -1,4 +1,5 @@
-"""Log files that lie deeper than a search goes, or less deep than jobs do: to report them, never to read them.
+"""Log files that lie deeper than a search goes, or less deep than jobs do: to report them, never to read them. And the
+names of directories into which no search goes.
 
 In: a directory, or the train ids found in it. Out: a few directories further down that hold log files; whether the
 directory is a single job's. Promises: follows no symbolic links; skips what cannot be listed; `deeper_jobs` looks at a
@@ -8,7 +9,8 @@ bounded number of directories.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -23,6 +25,23 @@ LONGEST_TRAIN_ID_BYTES = 1000
 SHOWN = 3
 MOST_DIRECTORIES = 20_000
 ONE_JOB = KINDS["one_job"].what
+SNAPSHOTS = "directory of snapshots or of deleted files, by its name"
+"""The reason for ignoring a directory in which file systems and tools keep what was there once."""
+_SNAPSHOTS = re.compile(
+    r"\.snapshots?|[~#]snapshot|\.zfs|\.ckpt_snapshots?|\.stversions|\.~tmp~|\.ipynb_checkpoints|@eadir"
+    r"|\.trash(?:es|-\d+)?|@?#?\.?recycle|@recently-snapshot|\$recycle\.bin|system volume information|lost\+found",
+    re.IGNORECASE,
+)
+
+
+def is_snapshots(name: str) -> bool:
+    """Whether a directory of this name holds snapshots or deleted files: jobs only if it is made a base dir."""
+    return _SNAPSHOTS.fullmatch(name) is not None
+
+
+def in_snapshots(parts: Iterable[str]) -> bool:
+    """Whether a path below a base dir, given by its parts, leads through a directory of snapshots or deleted files."""
+    return any(map(is_snapshots, parts))
 
 
 def is_one_job(train_ids: Collection[str]) -> bool:
@@ -66,7 +85,8 @@ def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
     with root.directory(path) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                below.append(entry.name)
+                if not is_snapshots(entry.name):
+                    below.append(entry.name)
             elif not holds and formats.recognise(entry.name):
                 holds = entry.is_file(follow_symlinks=False)
     return below, holds

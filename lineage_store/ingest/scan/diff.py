@@ -77,7 +77,7 @@ def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change
     if known.state == FileState.POISONED:
         return Change.UNCHANGED  # until a user asks for another try
     looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in _UNSEEN
-    waits = known.suspect_since is not None or not known.current
+    waits = known.suspect_since is not None or not (known.current or known.copy_of is not None)
     if looked_at and not waits and not (distrust and not known.closed):
         return Change.UNCHANGED
     return Change.LOOK

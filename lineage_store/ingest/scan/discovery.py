@@ -2,7 +2,8 @@
 
 In: a base dir, or some of its jobs. Out: the files found, in order; what was ignored and why; what could not be looked
 at; part by part, however many there are. Promises: an unreadable or vanishing directory does not affect others;
-symbolic links are not followed unless allowed, and never out of the base dir. Does not know what the database holds.
+directories of snapshots and of deleted files are passed over, unless the base dir is or lies in one; symbolic links are
+not followed unless allowed, and never out of the base dir. Does not know what the database holds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import ParsedName
-from lineage_store.ingest.scan.depth import LONGEST_TRAIN_ID_BYTES, deeper_jobs
+from lineage_store.ingest.scan.depth import (
+    LONGEST_TRAIN_ID_BYTES,
+    SNAPSHOTS,
+    deeper_jobs,
+    in_snapshots,
+    is_snapshots,
+)
 from lineage_store.store.records import FileSight
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import from_stored, to_stored
@@ -122,7 +129,9 @@ def search(
     Raises OSError when the base dir itself cannot be listed.
     """
     searches = only is None or known is not None
-    waiting = [ROOT] if only is None else sorted(each for each in only if recursive or each.count("/") == 1)
+    depth = math.inf if recursive else 1
+    asked = (each for each in only or () if each.count("/") <= depth and not in_snapshots(each.split("/")))
+    waiting = [ROOT] if only is None else sorted(asked)
     any_file, last = False, ""
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
         walk = _Walk(root, Found(), ALL if recursive else shards)
@@ -204,6 +213,8 @@ class _Walk:
                 is_directory = stat.S_ISDIR(status().st_mode)
             if not is_directory:
                 self._file(train_id, entry.name, status)
+            elif below is not None and is_snapshots(entry.name):
+                self.found.ignored[SNAPSHOTS] += 1
             elif below is not None:
                 self._child(to_stored(path), below)
         except FileNotFoundError:

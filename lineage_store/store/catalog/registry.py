@@ -12,7 +12,18 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Column, Connection, bindparam, case, delete, func, literal_column, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
 from lineage_store import states
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
@@ -128,7 +139,7 @@ def register(
     # Not all files of these jobs: a job may have very many, which are registered part by part.
     these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
     known = connection.execute(_KNOWN.where(these))
-    return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+    return [KnownFile(*row) for row in known if (row.job_id, row.name, row.generation) in wanted]
 
 
 def next_numbers(
@@ -236,20 +247,34 @@ def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
     return connection.execute(select(base_dir.c.discovered_at).where(base_dir.c.id == base_dir_id)).scalar()
 
 
+def files(connection: Connection, which: ColumnElement[bool]) -> list[KnownFile]:
+    """Return every generation of the log files that meet a condition, by job, name and generation."""
+    return [KnownFile(*row) for row in connection.execute(_KNOWN.where(which))]
+
+
+def with_originals(connection: Connection, copies: Sequence[KnownFile]) -> list[KnownFile]:
+    """Return the files, each copy among them with the log file with which it is to be compared."""
+    wanted = {(file.job_id, file.copy_of) for file in copies if file.copy_of is not None}
+    if not wanted:
+        return list(copies)
+    these = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), wanted)
+    found = {file.key: file for file in files(connection, these)}
+    return [
+        file if file.copy_of is None else file._replace(original=found.get((file.job_id, file.copy_of)))
+        for file in copies
+    ]
+
+
+_COLUMNS = [name for name in KnownFile._fields if name != "original"]
 _KNOWN = (
-    select(
-        *(
-            (train_job if name in ("train_id", "owner_uid") else log_file).c[name]
-            for name in KnownFile._fields
-        )
-    )
+    select(*((train_job if name in ("train_id", "owner_uid") else log_file).c[name] for name in _COLUMNS))
     .join_from(log_file, train_job)
     .order_by(log_file.c.job_id, log_file.c.name, log_file.c.generation)
 )
 
 
 def _newest(rows: Iterable[Any]) -> list[KnownFile]:
-    newest = {(row.train_id, row.name): KnownFile._make(row) for row in rows}
+    newest = {(row.train_id, row.name): KnownFile(*row) for row in rows}
     return [newest[path] for path in sorted(newest)]
 
 

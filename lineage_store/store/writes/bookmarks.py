@@ -58,6 +58,7 @@ def _row(advance: Advance) -> dict[str, object]:
         "fingerprint_bytes": after.fingerprint_bytes,
         "anchor": after.anchor,
         "anchor_bytes": after.anchor_bytes,
+        "likeness": after.likeness,
         "suspect_since": after.suspect_since,
         "suspect_size": after.suspect_size,
         "failed_reads": after.failed_reads,

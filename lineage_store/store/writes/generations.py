@@ -15,7 +15,7 @@ from lineage_store.store.database.dialects import among
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import in_file, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.writes import problems
+from lineage_store.store.writes import copies, problems
 from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
 
@@ -29,19 +29,24 @@ def make_current(connection: Connection, file: KnownFile) -> None:
     older = connection.execute(generations.where(log_file.c.file_no != file.file_no)).scalars().all()
     if older:
         mine = (log_file.c.job_id == file.job_id) & among(connection, log_file.c.file_no, older)
-        _supersede(connection, file.job_id, mine)
+        supersede(connection, file.job_id, mine, file.file_no)
     connection.execute(update(log_file).where(in_file(log_file, file.key)).values(current=True))
 
 
 def abandon(connection: Connection, file: KnownFile) -> None:
     """Give up a generation that was rewritten again before it was read."""
-    _supersede(connection, file.job_id, in_file(log_file, file.key) & ~log_file.c.current)
+    supersede(connection, file.job_id, in_file(log_file, file.key) & ~log_file.c.current, file.file_no)
 
 
-def _supersede(connection: Connection, job_id: int, which: ColumnElement[bool]) -> None:
-    """Hide generations from readers, and delete their problems, so that no view has to filter these."""
+def supersede(connection: Connection, job_id: int, which: ColumnElement[bool], newer_no: int) -> None:
+    """Hide generations from readers, and delete their problems, so that no view has to filter these.
+
+    Their copies are compared with the file `newer_no`.
+    """
     superseded = after_event(FileEvent.SUPERSEDED, which).values(current=False).returning(log_file.c.file_no)
-    problems.forget_files(connection, job_id, connection.execute(superseded).scalars().all())
+    numbers = connection.execute(superseded).scalars().all()
+    problems.forget_files(connection, job_id, numbers)
+    copies.compare_anew(connection, job_id, numbers, newer_no)
 
 
 def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:

@@ -59,23 +59,27 @@ def quiet_jobs(
 
 
 def _streams(dialect_name: str) -> Subquery:
-    """The files of jobs, grouped into those that continue each other: of one job, kind and device."""
+    """The files of jobs, grouped into those that continue each other: of one job, kind and device.
+
+    Of copies no more counts than that they are there.
+    """
     file = _files(dialect_name).c
     present = file.state != FileState.MISSING
+    counts = file.copy_of.is_(None)
     time = case((file.file_time <= CALENDAR_END, file.file_time))
     newest = func.max(file.file_time)
     streams = select(
         file.job_id,
         func.count().filter(present).label("present"),
-        (newest.filter(present, ~file.closed) == newest.filter(present)).label("is_written"),
-        func.max(file.grown_at).filter(present).label("present_grown_at"),
-        func.max(file.modified_s).label("update_time"),
-        func.min(time).label("first_file_time"),
-        func.max(time).label("last_file_time"),
+        (newest.filter(present, counts, ~file.closed) == newest.filter(present, counts)).label("is_written"),
+        func.max(file.grown_at).filter(present, counts).label("present_grown_at"),
+        func.max(file.modified_s).filter(counts).label("update_time"),
+        func.min(time).filter(counts).label("first_file_time"),
+        func.max(time).filter(counts).label("last_file_time"),
         func.max(file.last_wall_time).filter(file.current).label("last_wall_time"),
         func.max(_begun_at(dialect_name, file)).filter(file.current).label("begun_at"),
         func.max(_alive_at(dialect_name, file)).filter(file.current).label("alive_at"),
-        func.max(file.grown_at).label("last_grown_at"),
+        func.max(file.grown_at).filter(counts).label("last_grown_at"),
         total(dialect_name, case((file.current, file.size_bytes), else_=0)).label("log_bytes"),
         func.max(case((file.newest == 1, file.host))).filter(file.host != "").label("host"),
     )
@@ -112,7 +116,7 @@ def _instant(dialect_name: str, wall_time: ColumnElement[float]) -> ColumnElemen
 def _files(dialect_name: str) -> Subquery:
     """The files of jobs, without replaced generations, numbered from the newest: those that name a host separately."""
     file = log_file.c
-    newest_first = (file.file_time.desc(), file.name.desc())
+    newest_first = (file.copy_of.is_not(None), file.file_time.desc(), file.name.desc())
     numbered = func.row_number().over(partition_by=(file.job_id, file.host != ""), order_by=newest_first)
     mine = one_of(dialect_name, file.job_id, bindparam("jobs"))
     files = select(log_file, numbered.label("newest"))

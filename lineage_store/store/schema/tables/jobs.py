@@ -167,8 +167,23 @@ log_file = Table(
         "samples of it were thinned out: when it grows it is read again from its first byte",
         default=false(),
     ),
+    optional(
+        "likeness", BigInteger, "64 bits of a digest of kind, time, device and first bytes: copies share it"
+    ),
+    optional(
+        "copy_of",
+        Integer,
+        "file_no of the log file whose bytes it has: that one counts, and this one has no rows; NULL for others",
+    ),
+    required(
+        "compared_upto",
+        Integer,
+        "greatest file_no of those that begin as it does, and of which it is no copy",
+        default=text("0"),
+    ),
     UniqueConstraint("job_id", "name", "generation"),
     Index("ix_log_file_unsettled", "state", **_PARTIAL),
+    Index("ix_log_file_likeness", "job_id", "likeness"),
     Index("ix_log_file_pending", "job_id", **_PARTIAL_PENDING),
     comment="a log file, one row per generation of its content",
     sqlite_with_rowid=False,

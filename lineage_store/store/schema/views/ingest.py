@@ -1,7 +1,8 @@
 """Views of the state of ingest: what was read, what is pending, what went wrong.
 
-For every log file: size = ingested + quarantined + pending bytes. A rewritten file has two rows until its new
-generation is read; replaced generations are not shown.
+For every log file: size = ingested + quarantined + pending bytes; what is ingested of a copy is in the store once, with
+the log file of which it is a copy. A rewritten file has two rows until its new generation is read; replaced generations
+are not shown.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ V_LOG_FILE = View(
         text("kind", "f.kind", "summary or lineage"),
         integer("generation", "f.generation", "1, and one more each time the file was rewritten"),
         boolean("is_current", "f.current", "whether the other views show this generation"),
+        text(
+            "copy_of",
+            "(SELECT o.name FROM log_file o WHERE o.job_id = f.job_id AND o.file_no = f.copy_of)",
+            "log file of the job that has all its bytes and counts instead of it; NULL when it is no copy",
+        ),
         bigint("device", "f.device", "device number in the name"),
         text("host", "f.host", "host in the name"),
         text("state", "f.state", either(_SHOWN)),
@@ -42,6 +48,11 @@ V_LOG_FILE = View(
         bigint("bookmark_bytes", "f.byte_offset", "bytes that ingest has dealt with"),
         bigint(
             "ingested_bytes", "f.byte_offset - f.quarantined_bytes", "bytes whose content is in the store"
+        ),
+        bigint(
+            "copied_bytes",
+            "CASE WHEN f.copy_of IS NULL THEN 0 ELSE f.byte_offset END",
+            "those of them that are in the store with the log file of which it is a copy",
         ),
         bigint("pending_bytes", "f.size_bytes - f.byte_offset", "bytes not yet complete or not yet read"),
         bigint("quarantined_bytes", "f.quarantined_bytes", "bytes that were given up as damaged"),
