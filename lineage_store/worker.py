@@ -3,20 +3,22 @@
 In: calls of importable functions. Out: what they return, or why they did not: past the deadline, out of memory, ended
 by a signal. Promises: whatever a file or its disk does to the process, this one goes on; the deadline does not include
 the start of the process, so that no file is blamed for a slow machine; while a process waits for a disk that does not
-answer, so that not even SIGKILL ends it, no second one is started. Does not know which functions are called.
+answer, so that not even SIGKILL ends it, no second one is started; the process ends with this one, also in the midst of
+a call. Ingest has one per base dir, a server a few for what people look at. Does not know which functions are called.
 """
 
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import resource
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,10 +27,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.ingest.gc_pause import uncollected
-from lineage_store.texts import to_stored
-
-log = logging.getLogger(__name__)
+from lineage_store.gc_pause import uncollected
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -38,6 +37,7 @@ STARTS_WITHIN_S = 30.0
 """How long a process may take to start: it imports libraries, from a disk that may be busy."""
 _ENDS_WITHIN_S = 5.0
 """How long a killed process may take to end, unless it waits for a disk."""
+_WATCHING_STACK = 256 << 10
 
 
 class ReadingFailedError(Exception):
@@ -98,7 +98,7 @@ class Worker:
         ours, theirs = Pipe()
         with theirs:
             end, most = theirs.fileno(), self._memory_bytes
-            serving = f"from lineage_store.ingest.read import worker; worker.serve({end}, {most}, {module!r})"
+            serving = f"from lineage_store import worker; worker.serve({end}, {most}, {module!r})"
             command = [sys.executable, "-P", "-c", serving]  # no module that lies in the working directory
             self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
         _limit_waiting(ours, STARTS_WITHIN_S)
@@ -166,6 +166,20 @@ class Worker:
         """Give up the last call, which took too long, and end the process. Raises ReadingFailedError."""
         raise self._failure(BlockingIOError())
 
+    def kill(self) -> None:
+        """End the process from another thread than the one that waits for its answer, which is told so at once."""
+        if (process := self._process) is not None:
+            process.kill()
+
+    @property
+    def resident_bytes(self) -> int:
+        """How much memory the process has; 0 without one."""
+        try:
+            with open(f"/proc/{self._process.pid if self._process else 0}/statm", "rb") as file:
+                return int(file.read().split()[1]) * resource.getpagesize()
+        except OSError:
+            return 0
+
     def close(self) -> None:
         """End the process, if there is one. Raises ReaderStuckError when it does not end."""
         self._unanswered = False
@@ -210,14 +224,6 @@ class Worker:
             ) from error
 
 
-def failure_of(error: Exception, train_id: str, name: str) -> str:
-    """Return why reading a log file failed. Log an error that the call raised, with its traceback."""
-    if isinstance(error, ReadingFailedError):
-        return str(error)
-    log.error("reading failed", extra={"train_id": train_id, "file": name}, exc_info=error)
-    return f"Reading failed with {type(error).__name__}: {to_stored(str(error))[:200]}."
-
-
 def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     """Run in the reading process: say when it is ready, then answer calls until the channel is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
@@ -225,6 +231,8 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Errors of the channel: the other process has ended.
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
+        threading.stack_size(_WATCHING_STACK)
+        threading.Thread(target=_end_with_the_other, args=(descriptor,), daemon=True).start()
         # Without a limit: compiling protobuf's modules takes 100 MiB for a moment.
         importlib.import_module(module)
         # Not RLIMIT_AS, which numpy's libraries exceed as soon as they are loaded.
@@ -234,6 +242,17 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
         while True:
             call, args, kwargs = channel.recv()
             channel.send(_answer(call, args, kwargs))
+
+
+def _end_with_the_other(descriptor: int) -> None:
+    """End this process as soon as the other one has ended, which it would notice behind a call alone.
+
+    Not by PR_SET_PDEATHSIG: that is sent when the thread ends that started the process, not when its process does.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLRDHUP)
+    poll.poll()
+    os._exit(1)
 
 
 def _answer(call: Callable[..., Any], args: Any, kwargs: Any) -> _Answer:

@@ -1,7 +1,10 @@
-"""The bytes of a frame, read from the log file to which the database points.
+"""A payload, read and decoded from the log file to which the database points.
 
-In: a place below a base dir. Out: the bytes at this place, fewer only if the file shrinks meanwhile. Promises: symbolic
-links are followed inside the base dir, never out of it; memory is allocated only for bytes that the file really has.
+In: a place below a base dir. Out: the value that is there. Promises: symbolic links are followed inside the base dir,
+never out of it; memory is allocated only for bytes that the file really has; a payload is returned only if its checksum
+is that of the frame that was ingested; one that would take more memory than is allowed is refused before it is decoded.
+Whatever is wrong is a PayloadUnavailableError, which names the file, the bytes and the reason. Does not know SQL: this
+is what the processes of a server import that read log files for people.
 """
 
 from __future__ import annotations
