@@ -9,16 +9,15 @@ a call. Ingest has one per base dir, a server a few for what people look at. Doe
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
 import resource
-import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -37,7 +36,6 @@ STARTS_WITHIN_S = 30.0
 """How long a process may take to start: it imports libraries, from a disk that may be busy."""
 _ENDS_WITHIN_S = 5.0
 """How long a killed process may take to end, unless it waits for a disk."""
-_WATCHING_STACK = 256 << 10
 
 
 class ReadingFailedError(Exception):
@@ -100,7 +98,7 @@ class Worker:
             end, most = theirs.fileno(), self._memory_bytes
             serving = f"from lineage_store import worker; worker.serve({end}, {most}, {module!r})"
             command = [sys.executable, "-P", "-c", serving]  # no module that lies in the working directory
-            self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
+            self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.PIPE)  # noqa: S603
         _limit_waiting(ours, STARTS_WITHIN_S)
         self.is_awaited = True
         try:
@@ -189,7 +187,6 @@ class Worker:
         if self._process is not None:
             self._process.kill()
             self._await_end(self._process)
-            self._process = None
 
     def _not_started(self, error: BaseException) -> ReaderStuckError:
         """End the process, and return why it did not become ready."""
@@ -222,17 +219,19 @@ class Worker:
                 f"The reading process {process.pid} waits for a disk that does not answer.",
                 hint="Look at the mount of the base dir. Reading goes on when the disk answers again.",
             ) from error
+        assert process.stdin is not None
+        process.stdin.close()
+        self._process = None
 
 
 def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     """Run in the reading process: say when it is ready, then answer calls until the channel is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    _end_with_the_other()
     # A core dump would be written to the working directory, which may be a base dir.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Errors of the channel: the other process has ended.
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
-        threading.stack_size(_WATCHING_STACK)
-        threading.Thread(target=_end_with_the_other, args=(descriptor,), daemon=True).start()
         # Without a limit: compiling protobuf's modules takes 100 MiB for a moment.
         importlib.import_module(module)
         # Not RLIMIT_AS, which numpy's libraries exceed as soon as they are loaded.
@@ -244,15 +243,14 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
             channel.send(_answer(call, args, kwargs))
 
 
-def _end_with_the_other(descriptor: int) -> None:
-    """End this process as soon as the other one has ended, which it would notice behind a call alone.
+def _end_with_the_other() -> None:
+    """Have the system end this process when the other one ends, which it would otherwise notice behind a call alone.
 
-    Not by PR_SET_PDEATHSIG: that is sent when the thread ends that started the process, not when its process does.
+    Nothing is ever written to standard input, and the other process has its only other end: the system sends SIGIO,
+    which ends a process, when that is closed. PR_SET_PDEATHSIG would do so when the *thread* ends that started this.
     """
-    poll = select.poll()
-    poll.register(descriptor, select.POLLRDHUP)
-    poll.poll()
-    os._exit(1)
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _answer(call: Callable[..., Any], args: Any, kwargs: Any) -> _Answer:
