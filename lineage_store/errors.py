@@ -184,6 +184,10 @@ class PayloadUnavailableError(LineageStoreError):
     """The log file that holds this payload is gone or has changed."""
 
 
+class PayloadTooCostlyError(PayloadUnavailableError):
+    """Reading this payload takes more memory or time than is allowed."""
+
+
 class ConfigError(LineageStoreError):
     """A setting is not usable."""
 

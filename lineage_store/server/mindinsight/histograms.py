@@ -22,7 +22,7 @@ def histograms(site: Site, query: Query) -> dict[str, Any]:
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
     stored = stored_tag(job, HISTOGRAM, tag, RefusedError("5054500F", f"{_NOT_THERE} {NO_DATA}"))
-    samples = kept_payloads(site, job, HISTOGRAM, stored, _is_drawn)
+    samples = kept_payloads(site, job, HISTOGRAM, stored, most_long=MOST_BUCKETS)
     try:
         written = [sample.read() for sample in samples]
     except PayloadUnavailableError:
@@ -42,7 +42,3 @@ def histograms(site: Site, query: Query) -> dict[str, Any]:
         for sample, buckets in zip(samples, drawn, strict=True)
     ]
     return {"train_id": train_id, "tag": tag, "histograms": shown}
-
-
-def _is_drawn(sample: PayloadSample) -> bool:
-    return sample.shape is None or sample.shape[0] <= MOST_BUCKETS
