@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lineage_store.eventlog.payload_files import PayloadSource as PayloadSource
 from lineage_store.finding_kinds import Severity as Severity
 from lineage_store.findings import Finding as Finding
 from lineage_store.ingest.daemon.status_file import DaemonStatus as DaemonStatus

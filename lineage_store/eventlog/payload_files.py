@@ -76,10 +76,8 @@ class PayloadSource:
                 most_bytes is not None
                 and (least := self._needs(log_format, payload, most_bytes)) > most_bytes
             ):
-                raise self._too_costly(f"more than {least >> 20:,} MiB of memory, by estimate")
+                raise self.too_costly(f"more than {least >> 20:,} MiB of memory, by estimate")
             return log_format.decode_payload(self.plugin, payload, self.value_index)
-        except MemoryError as error:
-            raise self._too_costly("more memory than this process may take") from error
         except PayloadTooCostlyError:
             raise
         except LineageStoreError as error:
@@ -93,11 +91,14 @@ class PayloadSource:
         parts, _ = log_format.weigh(payload, "summary", most_bytes // of_part)
         return of_bytes + parts * of_part
 
-    def _too_costly(self, what: str) -> PayloadTooCostlyError:
+    def too_costly(self, what: str) -> PayloadTooCostlyError:
+        """Return the error that names the payload and what it takes."""
         return PayloadTooCostlyError(
-            f"The {self.plugin} at {self.place} is not read: it would take {what}.",
+            f"The {self.plugin} at {self.place} is not read: it takes {what}.",
             hint="Where there is memory enough, `read(most_bytes=…)` of the Python API reads it; "
             "`lineage-store inspect` shows what is in the file.",
+            plugin=self.plugin,
+            reason=f"It takes {what}.",
         )
 
 

@@ -3,8 +3,8 @@
 In: settings. Out: `Ask`, by which an endpoint queries the store without blocking the event loop.
 Promises: the store is opened with the first question; if that fails, with the next. Questions use at most `pool_size`
 connections; annotations and watching for commits have their own. At most `serve_heavy_reads` heavy questions run at
-once; one that would wait longer than HEAVY_WAIT_S is refused (429). When a client disconnects, or the server cancels a
-request at its end, the statements of the question are cancelled.
+once; one that would wait longer than HEAVY_WAIT_S is refused (429). Log files are read in processes (`decoding`). When
+a client disconnects, or the server cancels a request at its end, what the question runs is ended.
 Does not know: any particular question.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,12 +24,11 @@ from lineage_store.api import Cancellation, LineageStore, asked_again
 from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
+from lineage_store.server.decoding import Answer, Decoders, Decoding, Gone, answered_or_gone
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 5.0
 """How long a heavy read waits for its turn: short bursts are answered, a flood is refused."""
-_QUICK_S = 0.05
-"""Only after this time is it checked whether the client has disconnected: most questions are quicker."""
 
 
 class State:
@@ -40,6 +39,7 @@ class State:
         # One connection stays free for /metrics, so that a monitor is answered while all threads are busy.
         self._threads = ThreadPoolExecutor(max(1, settings.pool_size - 1), thread_name_prefix="question")
         self._heavy = asyncio.Semaphore(settings.serve_heavy_reads)
+        self._decoders = Decoders(settings.serve_heavy_reads, settings.reading_deadline_s)
         self._opening = threading.Lock()
         self._store: LineageStore | None = None
         self._writable: LineageStore | None = None
@@ -74,7 +74,7 @@ class State:
         question: Callable[[LineageStore], T],
         *,
         heavy: bool = False,
-        gone: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        gone: Gone | None = None,
     ) -> T:
         """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
 
@@ -83,23 +83,42 @@ class State:
             gone: returns when nobody waits for the answer any more; the question is then cancelled.
         """
         async with self._room(heavy):
-            cancellation = Cancellation()
+            return await self._asked(question, gone)
 
-            def answer() -> T:
-                with cancellation.covers():
-                    return asked_again(question)(self.store())
+    async def decoded(
+        self,
+        question: Callable[[LineageStore], Answer | Decoding],
+        *,
+        heavy: bool = False,
+        gone: Gone | None = None,
+    ) -> Answer:
+        """Return the answer to a question that may read log files, which a process does. Raises as `Decoders.answer`.
 
-            asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
-            try:
-                await _answered_or_gone(asked, gone)
-            finally:
-                if not asked.done():
-                    await asyncio.to_thread(cancellation.cancel)
-                    await asyncio.wait({asked})
-            return asked.result()
+        The arguments are those of `ask`.
+        """
+        async with self._room(heavy):
+            found = await self._asked(question, gone)
+            return found if isinstance(found, Answer) else await self._decoders.answer(found, gone)
+
+    async def _asked(self, question: Callable[[LineageStore], T], gone: Gone | None) -> T:
+        cancellation = Cancellation()
+
+        def answer() -> T:
+            with cancellation.covers():
+                return asked_again(question)(self.store())
+
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
+        try:
+            await answered_or_gone(asked, gone)
+        finally:
+            if not asked.done():
+                await asyncio.to_thread(cancellation.cancel)
+                await asyncio.wait({asked})
+        return asked.result()
 
     async def close(self) -> None:
         """Wait for questions under way, then close the store."""
+        await self._decoders.close()
         await asyncio.to_thread(self._threads.shutdown)
         for opened in (self._now, self._store, self._writable):
             if opened is not None:
@@ -135,6 +154,12 @@ class Asker:
         """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
         return await self.state.ask(question, heavy=heavy, gone=self._gone)
 
+    async def decoded(
+        self, question: Callable[[LineageStore], Answer | Decoding], *, heavy: bool = False
+    ) -> Answer:
+        """Answer a question that reads log files, until the client disconnects; see `State.decoded`."""
+        return await self.state.decoded(question, heavy=heavy, gone=self._gone)
+
     async def change(self, change: Callable[[LineageStore], T]) -> T:
         """Run a change of the store to its end, even if the client disconnects."""
         return await self.state.ask(change)
@@ -142,23 +167,6 @@ class Asker:
     async def _gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
-
-
-async def _answered_or_gone(
-    asked: asyncio.Future[T], gone: Callable[[], Coroutine[Any, Any, None]] | None
-) -> None:
-    if gone is None:
-        await asyncio.wait({asked})
-        return
-    done, _ = await asyncio.wait({asked}, timeout=_QUICK_S)
-    if done:
-        return
-    leaving: asyncio.Future[None] = asyncio.create_task(gone())
-    either: set[asyncio.Future[Any]] = {asked, leaving}
-    try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
 
 
 def _asker(request: Request) -> Asker:

@@ -77,7 +77,10 @@ class PayloadSample:
             PayloadUnavailableError: the log file is missing, unreadable or no longer has the payload.
             PayloadTooCostlyError: it takes too much memory; a PayloadUnavailableError too.
         """
-        return self.source.read(most_bytes)
+        try:
+            return self.source.read(most_bytes)
+        except MemoryError as error:
+            raise self.source.too_costly("more memory than this process may have") from error
 
 
 def payloads(

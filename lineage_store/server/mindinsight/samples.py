@@ -6,10 +6,12 @@ requested by its step is read from the store instead, which has every step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lineage_store.plugins import SCALAR
+from lineage_store.server.decoding import Answer, Decoding
 from lineage_store.server.mindinsight.protocol import RefusedError
 from lineage_store.server.mindinsight.sampling import Run, kept
 from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
@@ -18,9 +20,34 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lineage_store.api.reports import PayloadSample, Recorded
+    from lineage_store.api.reports import PayloadSample, PayloadSource, Recorded
 
 NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A payload: what its endpoint shows of it, and where it is. A process that decodes it needs no more."""
+
+    step: int
+    wall_time: float | None
+    shape: Sequence[int] | None
+    dtype: str | None
+    source: PayloadSource
+
+
+def described(samples: Iterable[PayloadSample]) -> list[Payload]:
+    """Return payloads of the store as endpoints hand them to processes."""
+    return [Payload(each.step, each.wall_time, each.shape, each.dtype, each.source) for each in samples]
+
+
+def decoded(
+    make: Callable[..., Answer], payloads: Sequence[Payload], *arguments: object
+) -> Answer | Decoding:
+    """Have `make(*arguments)` called in a process, which reads these payloads; without any, call it here."""
+    if not payloads:
+        return make(*arguments)
+    return Decoding(make, arguments, [each.source for each in payloads])
 
 
 def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float]]:
@@ -38,7 +65,7 @@ def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float
 
 def kept_payloads(
     site: Site, job: Job, plugin: str, tag: str, *, most_long: int | None = None
-) -> list[PayloadSample]:
+) -> list[Payload]:
     """Return the kept payloads of a tag; `plugin` and `tag` as in the store.
 
     Samples whose first dimension is greater than `most_long` are left out before sampling.
@@ -48,7 +75,9 @@ def kept_payloads(
         files = [(part.file_time, part.log_file, part.samples) for part in recorded]
         return _kept(files, SAMPLES[plugin] * site.limits)
 
-    return site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag, choose, most_long=most_long)
+    return described(
+        site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag, choose, most_long=most_long)
+    )
 
 
 def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:

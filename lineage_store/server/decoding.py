@@ -1,0 +1,220 @@
+"""Reads and decodes payloads for people, in processes beside the server.
+
+In: a `Decoding`: where payloads are, and the importable function that makes an answer of them. Out: its `Answer`.
+Promises: whatever is in a log file takes the time and memory of such a process alone; a call ends at its deadline, at
+its limit of memory, when its client goes, and when the server stops; the answer is bounded, and so is what waits for a
+process (503). There is one process more than there may be slow questions, so that an image never waits for a graph.
+Processes start when they are needed; large ones end when nobody has needed them for a while. Does not know what is
+read. The processes import this module and that of the function, but no web framework and no database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lineage_store.errors import PayloadTooCostlyError, RequestRefusedError
+from lineage_store.worker import ReaderStuckError, ReadingFailedError, Worker
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import PayloadSource
+
+MEMORY_BYTES = 512 << 20
+"""The most memory of a process: the largest frame that ingest accepts fits several times over."""
+MOST_ANSWER_BYTES = 80 << 20
+"""The longest answer: the largest frame as it is, and some more."""
+KEPT_BYTES = 160 << 20
+"""A process that has more memory than this is ended when it has been idle for IDLE_S."""
+IDLE_S = 60.0
+WAITS_S = 5.0
+"""How long a question waits for a process."""
+MOST_WAITING = 100
+"""Questions that wait for a process at once; a page that shows images asks for some tens."""
+_NICENESS = 10
+"""Decoding must not take the processor from questions that only ask the database."""
+_KILLED_AGAIN_S = 0.1
+_GIVEN_UP_S = 1.0
+"""How long a killed process is waited for: one that waits for a disk does not end before the disk answers."""
+Gone = Callable[[], Coroutine[Any, Any, None]]
+"""Returns when nobody waits for the answer any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The body of an answer: JSON, or a file as it was recorded."""
+
+    content: bytes
+    media_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """The rest of a question that reads log files: `make(*arguments)`, called in a process."""
+
+    make: Callable[..., Answer]
+    arguments: tuple[Any, ...]
+    sources: Sequence[PayloadSource]
+    """All that it reads; not empty."""
+
+    @property
+    def subject(self) -> Hashable:
+        """What a process that was asked before may still have: it is asked again, if it is free."""
+        return self.make.__module__, self.sources[0]
+
+    def too_costly(self, reason: str) -> PayloadTooCostlyError:
+        """Return the error that names the payloads, and how reading them ended."""
+        first, *others = self.sources
+        also = f" and {len(others):,} more" if others else ""
+        return PayloadTooCostlyError(
+            f"The {first.plugin} at {first.place}{also} cannot be shown. {reason}",
+            hint="The Python API reads payloads within the memory of your own process; `lineage-store inspect` shows "
+            "what is in the file.",
+            plugin=first.plugin,
+            reason=reason,
+        )
+
+
+class _Process:
+    """A process, and what it was asked last."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self.worker = Worker(deadline_s, MEMORY_BYTES)
+        self.subject: Hashable = None
+        self.is_stuck = False
+        self.calls = 0
+
+    def answer(self, decoding: Decoding) -> Answer:
+        """Wait for the answer. Raises what the function raises, PayloadTooCostlyError, RequestRefusedError."""
+        self.subject, self.calls, self.is_stuck = decoding.subject, self.calls + 1, False
+        try:
+            if not self.worker.is_running:
+                self.worker.start(decoding.make.__module__)
+                self.worker.submit(os.nice, _NICENESS).result()
+            answer: Answer = self.worker.submit(_made, decoding.make, decoding.arguments).result()
+        except ReadingFailedError as error:
+            raise decoding.too_costly(str(error)) from error
+        except ReaderStuckError as error:
+            self.is_stuck = True
+            raise _refused(error.message) from error
+        except OSError as error:
+            raise _refused(f"No process to read log files could be started: {error}.") from error
+        return answer
+
+
+class Decoders:
+    """The processes of a server that read log files.
+
+    Args:
+        slow_questions: how many questions that take long are answered at once.
+        deadline_s: how long the answer to one may take.
+    """
+
+    def __init__(self, slow_questions: int, deadline_s: float) -> None:
+        self._most = slow_questions + 1
+        self._idle = [_Process(deadline_s) for _ in range(self._most)]
+        self._free, self._waiting = asyncio.Semaphore(self._most), 0
+        self._threads = ThreadPoolExecutor(self._most, "decoding")
+
+    async def answer(self, decoding: Decoding, gone: Gone | None = None) -> Answer:
+        """Return the answer; end the process when `gone` returns or the task is cancelled.
+
+        Raises what the function raises, PayloadTooCostlyError, and RequestRefusedError if no process becomes free.
+        """
+        process = await self._taken(decoding.subject)
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, process.answer, decoding)
+        asked.add_done_callback(lambda _: self._give_back(process))
+        try:
+            await answered_or_gone(asked, gone)
+        finally:
+            await _ended(asked, process.worker)
+        if not asked.done():
+            raise _refused("The process waits for a disk that does not answer.")
+        return asked.result()
+
+    async def close(self) -> None:
+        """End all processes; one that waits for a disk is left to the system."""
+
+        def end(process: _Process) -> None:
+            with suppress(ReaderStuckError):
+                process.worker.close()
+
+        running = [process for process in self._idle if not process.is_stuck]
+        await asyncio.gather(*(asyncio.to_thread(end, process) for process in running))
+        self._threads.shutdown(wait=False)
+
+    async def _taken(self, subject: Hashable) -> _Process:
+        """Wait for a process, if possible the one that had this subject last. Raises RequestRefusedError."""
+        if self._waiting >= MOST_WAITING:
+            raise _refused(f"{self._waiting} questions wait for a process that reads log files.")
+        self._waiting += 1
+        try:
+            await asyncio.wait_for(self._free.acquire(), WAITS_S)
+        except TimeoutError:
+            raise _refused(f"All {self._most} processes that read log files are busy.") from None
+        finally:
+            self._waiting -= 1
+        process = min(
+            self._idle,
+            key=lambda each: (each.is_stuck, each.subject != subject, not each.worker.is_running),
+        )
+        self._idle.remove(process)
+        return process
+
+    def _give_back(self, process: _Process) -> None:
+        self._idle.append(process)
+        self._free.release()
+        asyncio.get_running_loop().call_later(IDLE_S, self._end_if_idle, process, process.calls)
+
+    def _end_if_idle(self, process: _Process, calls: int) -> None:
+        if process.calls == calls and process in self._idle and process.worker.resident_bytes > KEPT_BYTES:
+            with suppress(ReaderStuckError):
+                process.worker.close()
+
+
+async def answered_or_gone(asked: asyncio.Future[Any], gone: Gone | None) -> None:
+    """Wait until there is an answer, or nobody waits for it any more."""
+    if gone is None:
+        await asyncio.wait({asked})
+        return
+    done, _ = await asyncio.wait({asked}, timeout=_QUICK_S)
+    if done:
+        return
+    leaving: asyncio.Future[None] = asyncio.create_task(gone())
+    either: set[asyncio.Future[Any]] = {asked, leaving}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+
+
+_QUICK_S = 0.05
+"""Only after this time is it checked whether the client has disconnected: most questions are quicker."""
+
+
+async def _ended(asked: asyncio.Future[Any], worker: Worker) -> None:
+    """Kill a process that has not answered, also one that starts just now."""
+    end = asyncio.get_running_loop().time() + _GIVEN_UP_S
+    while not asked.done() and asyncio.get_running_loop().time() < end:
+        worker.kill()
+        await asyncio.wait({asked}, timeout=_KILLED_AGAIN_S)
+
+
+def _made(make: Callable[..., Answer], arguments: tuple[Any, ...]) -> Answer:
+    """Run in the process: make an answer, which must not be too long for the server's memory."""
+    answer = make(*arguments)
+    if (length := len(answer.content)) > MOST_ANSWER_BYTES:
+        raise RequestRefusedError(
+            f"The answer would have {length:,} bytes, and the server gives {MOST_ANSWER_BYTES:,} at most.",
+            hint="Ask for a part of it, or read the payload with the Python API.",
+            reason="answer_too_large",
+        )
+    return answer
+
+
+def _refused(what: str) -> RequestRefusedError:
+    return RequestRefusedError(what, hint="Ask again in a moment.", reason="readers_busy")
