@@ -91,8 +91,7 @@ class Worker:
         `submit` does so when there is no process. Raises ReaderStuckError when the process does not become ready,
         OSError when the system refuses to start one.
         """
-        if self._process is not None:  # the previous one did not end when it was killed
-            self._await_end(self._process)
+        self.close()  # the previous one may have been ended by others, or did not end when it was killed
         ours, theirs = Pipe()
         with theirs:
             end, most = theirs.fileno(), self._memory_bytes
@@ -121,7 +120,7 @@ class Worker:
         if self._unanswered:
             with suppress(Exception):
                 self.result()
-        channel = self._channel or self.start(call.__module__)
+        channel = self._channel if self.is_running and self._channel else self.start(call.__module__)
         try:
             channel.send((call, args, kwargs))
         except OSError as error:
@@ -153,7 +152,7 @@ class Worker:
     @property
     def is_running(self) -> bool:
         """Whether there is a process that takes calls."""
-        return self._channel is not None
+        return self._channel is not None and self._process is not None and self._process.poll() is None
 
     @property
     def is_done(self) -> bool:

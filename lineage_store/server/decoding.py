@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -116,9 +117,9 @@ class Decoders:
 
     def __init__(self, slow_questions: int, deadline_s: float) -> None:
         self._most = slow_questions + 1
-        self._idle = [_Process(deadline_s) for _ in range(self._most)]
+        self._all = [_Process(deadline_s) for _ in range(self._most)]
+        self._idle = list(self._all)
         self._free, self._waiting = asyncio.Semaphore(self._most), 0
-        self._threads = ThreadPoolExecutor(self._most, "decoding")
 
     async def answer(self, decoding: Decoding, gone: Gone | None = None) -> Answer:
         """Return the answer; end the process when `gone` returns or the task is cancelled.
@@ -126,7 +127,7 @@ class Decoders:
         Raises what the function raises, PayloadTooCostlyError, and RequestRefusedError if no process becomes free.
         """
         process = await self._taken(decoding.subject)
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, process.answer, decoding)
+        asked = _in_thread(process.answer, decoding)
         asked.add_done_callback(lambda _: self._give_back(process))
         try:
             await answered_or_gone(asked, gone)
@@ -143,9 +144,13 @@ class Decoders:
             with suppress(ReaderStuckError):
                 process.worker.close()
 
-        running = [process for process in self._idle if not process.is_stuck]
-        await asyncio.gather(*(asyncio.to_thread(end, process) for process in running))
-        self._threads.shutdown(wait=False)
+        until = time.monotonic() + _GIVEN_UP_S
+        while len(self._idle) < self._most and time.monotonic() < until:
+            for process in self._all:
+                process.worker.kill()
+            await asyncio.sleep(_KILLED_AGAIN_S)
+        ending = [process for process in self._idle if not process.is_stuck]
+        await asyncio.gather(*(asyncio.to_thread(end, process) for process in ending))
 
     async def _taken(self, subject: Hashable) -> _Process:
         """Wait for a process, if possible the one that had this subject last. Raises RequestRefusedError."""
@@ -196,10 +201,33 @@ _QUICK_S = 0.05
 """Only after this time is it checked whether the client has disconnected: most questions are quicker."""
 
 
+def _in_thread(call: Callable[[Decoding], Answer], decoding: Decoding) -> asyncio.Future[Answer]:
+    """Make a call in a thread that the end of the server does not wait for, because its disk may not answer."""
+    loop, found = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+
+    def run() -> None:
+        try:
+            answer, error = call(decoding), None
+        except Exception as raised:  # noqa: BLE001 - it is raised again in the question's task
+            answer, error = None, raised
+        with suppress(RuntimeError):  # the server has ended
+            loop.call_soon_threadsafe(tell, answer, error)
+
+    def tell(answer: Answer | None, error: Exception | None) -> None:
+        if error is None:
+            found.set_result(answer)
+        else:
+            found.set_exception(error)
+            found.exception()  # nobody may ask for it any more
+
+    threading.Thread(target=run, daemon=True).start()
+    return found
+
+
 async def _ended(asked: asyncio.Future[Any], worker: Worker) -> None:
     """Kill a process that has not answered, also one that starts just now."""
-    end = asyncio.get_running_loop().time() + _GIVEN_UP_S
-    while not asked.done() and asyncio.get_running_loop().time() < end:
+    until = time.monotonic() + _GIVEN_UP_S
+    while not asked.done() and time.monotonic() < until:
         worker.kill()
         await asyncio.wait({asked}, timeout=_KILLED_AGAIN_S)
 

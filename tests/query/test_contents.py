@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore, SampleNotFoundError
 from lineage_store.config import Settings
 from lineage_store.plugins import HISTOGRAM
+from lineage_store.query.samples import Recorded
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The samples of a job: scalars are read from the database, payloads from the log files to which it points."""
 
+from lineage_store.eventlog.payload_files import PayloadSource
 from lineage_store.query.samples.buckets import Curve, curves
 from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, count_payloads, payloads
 from lineage_store.query.samples.recorded import Choose, Recorded, recorded_payloads, recorded_scalars
@@ -11,6 +12,7 @@ __all__ = [
     "Curve",
     "HistogramSummary",
     "PayloadSample",
+    "PayloadSource",
     "Recorded",
     "Scalars",
     "Series",
