@@ -220,7 +220,7 @@ def _in_thread(call: Callable[[Decoding], Answer], decoding: Decoding) -> asynci
             found.set_exception(error)
             found.exception()  # nobody may ask for it any more
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, name="decoding", daemon=True).start()
     return found
 
 
