@@ -75,7 +75,8 @@ class Site:
         """Return the jobs that the store knows, by train id."""
         if not (self.base_dir and train_ids):
             return {}
-        found = self.store.job_contents(self.base_dir, list(dict.fromkeys(train_ids)))
+        named = list(dict.fromkeys(train_ids))
+        found = self.store.job_contents(self.base_dir, named, most_tags=MOST_TAGS * self.limits)
         return {name: Job(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()}
 
     def job(self, train_id: str, otherwise: str = IN_CACHE) -> Job:
