@@ -11,7 +11,6 @@ read. The processes import this module and that of the function, but no web fram
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
@@ -36,8 +35,6 @@ WAITS_S = 5.0
 """How long a question waits for a process."""
 MOST_WAITING = 100
 """Questions that wait for a process at once; a page that shows images asks for some tens."""
-_NICENESS = 10
-"""Decoding must not take the processor from questions that only ask the database."""
 _KILLED_AGAIN_S = 0.1
 _GIVEN_UP_S = 1.0
 """How long a killed process is waited for: one that waits for a disk does not end before the disk answers."""
@@ -95,7 +92,6 @@ class _Process:
         try:
             if not self.worker.is_running:
                 self.worker.start(decoding.make.__module__)
-                self.worker.submit(os.nice, _NICENESS).result()
             answer: Answer = self.worker.submit(_made, decoding.make, decoding.arguments).result()
         except ReadingFailedError as error:
             raise decoding.too_costly(str(error)) from error

@@ -77,6 +77,14 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, which its parent may not have asked yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def peak_mebibytes(pid: int) -> int:
     (line,) = (each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmHWM" in each)
     return int(line.split()[1]) >> 10
@@ -167,7 +175,8 @@ def test_on_a_signal_the_server_ends_though_four_such_questions_are_under_way(
                 os.kill(pid, signal.SIGSTOP)  # so that none of them ends by itself
             readers += new
         process.send_signal(signal.SIGTERM)
-        assert process.wait(25) == 0  # a question may take 30 s
+        # A question may take 30 s; uvicorn ends in its own time, and then raises the signal again.
+        assert process.wait(25) == -signal.SIGTERM
         wait_until(lambda: not any(map(command_of, readers)), what="end of the readers")
         for each in asked:
             each.result(60)
@@ -284,5 +293,5 @@ def test_a_reader_that_was_killed_meanwhile_costs_no_answer(sqlite_url: str, tmp
         assert served.graph().status_code == 200
         (reader,) = served.readers()
         os.kill(reader, signal.SIGKILL)
-        wait_until(lambda: not command_of(reader), what="end of the reader")
+        wait_until(lambda: has_ended(reader), what="end of the reader")
         assert served.graph().status_code == 200

@@ -6,6 +6,7 @@ In: where the payload is. Out: an answer. This runs in a process of `server/deco
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from lineage_store.errors import LineageParamValueError, RequestRefusedError
 from lineage_store.json_values import for_json
-from lineage_store.plugins import BY_NAME, IMAGE, LANDSCAPE, TENSOR
+from lineage_store.plugins import BY_NAME, GRAPH, IMAGE, LANDSCAPE, TENSOR
 from lineage_store.server.decoding import Answer
 from lineage_store.server.json_bytes import numbers, to_json
 
@@ -53,11 +54,21 @@ def payload(source: PayloadSource, step: int, form: str, part: str) -> Answer:
                 reason="answer_too_large",
             )
         read = {"step": step, "dtype": str(read.dtype), "shape": read.shape, "value": read}
+    elif source.plugin == GRAPH:
+        return Answer(_of_graph(read))
     elif BY_NAME[source.plugin].has_statistics:
         read = {"step": step, **asdict(read)}
     elif source.plugin == LANDSCAPE:
         read = asdict(read)
     return Answer(to_json(_plain(read)))
+
+
+def _of_graph(graph: Mapping[str, Any]) -> bytes:
+    """Return a graph as JSON. Few have NaN or names that are no Unicode, for which each of its values is looked at."""
+    try:
+        return json.dumps(graph, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:
+        return to_json(_plain(graph))
 
 
 def _part_of(tensor: NDArray[Any], text: str) -> NDArray[Any]:
