@@ -11,6 +11,7 @@ read. The processes import this module and that of the function, but no web fram
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
@@ -28,6 +29,8 @@ MEMORY_BYTES = 512 << 20
 """The most memory of a process: the largest frame that ingest accepts fits several times over."""
 MOST_ANSWER_BYTES = 80 << 20
 """The longest answer: the largest frame as it is, and some more."""
+BESIDE_S = 30.0
+"""How much longer than its processor time an answer may take: for a disk, and on a busy machine."""
 KEPT_BYTES = 160 << 20
 """A process that has more memory than this is ended when it has been idle for IDLE_S."""
 IDLE_S = 60.0
@@ -80,8 +83,8 @@ class Decoding:
 class _Process:
     """A process, and what it was asked last."""
 
-    def __init__(self, deadline_s: float) -> None:
-        self.worker = Worker(deadline_s, MEMORY_BYTES)
+    def __init__(self, most_s: float) -> None:
+        self.worker, self._most_s = Worker(most_s + BESIDE_S, MEMORY_BYTES), most_s
         self.subject: Hashable = None
         self.is_stuck = False
         self.calls = 0
@@ -92,9 +95,12 @@ class _Process:
         try:
             if not self.worker.is_running:
                 self.worker.start(decoding.make.__module__)
-            answer: Answer = self.worker.submit(_made, decoding.make, decoding.arguments).result()
+            answer: Answer = self.worker.submit(
+                _made, decoding.make, decoding.arguments, self._most_s
+            ).result()
         except ReadingFailedError as error:
-            raise decoding.too_costly(str(error)) from error
+            took = f"Reading took more than {self._most_s:g} s of processor time."
+            raise decoding.too_costly(took if signal.SIGPROF.name in str(error) else str(error)) from error
         except ReaderStuckError as error:
             self.is_stuck = True
             raise _refused(error.message) from error
@@ -108,12 +114,12 @@ class Decoders:
 
     Args:
         slow_questions: how many questions that take long are answered at once.
-        deadline_s: how long the answer to one may take.
+        most_s: how much processor time the answer to one may take.
     """
 
-    def __init__(self, slow_questions: int, deadline_s: float) -> None:
+    def __init__(self, slow_questions: int, most_s: float) -> None:
         self._most = slow_questions + 1
-        self._all = [_Process(deadline_s) for _ in range(self._most)]
+        self._all = [_Process(most_s) for _ in range(self._most)]
         self._idle = list(self._all)
         self._free, self._waiting = asyncio.Semaphore(self._most), 0
 
@@ -228,9 +234,16 @@ async def _ended(asked: asyncio.Future[Any], worker: Worker) -> None:
         await asyncio.wait({asked}, timeout=_KILLED_AGAIN_S)
 
 
-def _made(make: Callable[..., Answer], arguments: tuple[Any, ...]) -> Answer:
-    """Run in the process: make an answer, which must not be too long for the server's memory."""
-    answer = make(*arguments)
+def _made(make: Callable[..., Answer], arguments: tuple[Any, ...], most_s: float) -> Answer:
+    """Run in the process: make an answer, which must not be too long for the server's memory.
+
+    After `most_s` of processor time the system ends the process (SIGPROF), whatever it does.
+    """
+    signal.setitimer(signal.ITIMER_PROF, most_s)
+    try:
+        answer = make(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     if (length := len(answer.content)) > MOST_ANSWER_BYTES:
         raise RequestRefusedError(
             f"The answer would have {length:,} bytes, and the server gives {MOST_ANSWER_BYTES:,} at most.",

@@ -264,7 +264,10 @@ def test_who_finds_no_free_process_is_told_when_to_ask_again(
         assert served.image().status_code == 200
 
 
-def test_a_question_that_takes_too_long_is_refused_by_name(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_disk_that_takes_too_long_is_told_by_name(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "BESIDE_S", 0.0)
     job_with_graph(tmp_path, 3)
     tag = ingested(sqlite_url, tmp_path)
     with serving(sqlite_url, reading_deadline_s=5.0) as client:
@@ -275,6 +278,20 @@ def test_a_question_that_takes_too_long_is_refused_by_name(sqlite_url: str, tmp_
             answer = served.graph()
         assert (answer.status_code, answer.json()["kind"]) == (422, "payload_too_costly")
         assert "Reading took longer than 5 s." in answer.json()["detail"]
+
+
+@pytest.mark.slow
+def test_a_question_that_takes_too_much_processor_time_is_refused_by_name(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    job_with_graph(tmp_path, 100_000)
+    tag = ingested(sqlite_url, tmp_path)
+    with serving(sqlite_url, reading_deadline_s=0.1) as client:
+        served = of_server(client, os.getpid(), tag)
+        answer = served.graph()
+        assert (answer.status_code, answer.json()["kind"]) == (422, "payload_too_costly")
+        assert "Reading took more than 0.1 s of processor time." in answer.json()["detail"]
+        assert f"of {tmp_path}/{JOB}/" in answer.json()["detail"]
 
 
 def test_a_large_process_that_nobody_needs_ends(
