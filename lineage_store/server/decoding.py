@@ -32,7 +32,7 @@ MOST_ANSWER_BYTES = 80 << 20
 BESIDE_S = 30.0
 """How much longer than its processor time an answer may take: for a disk, and on a busy machine."""
 KEPT_BYTES = 160 << 20
-"""A process that has more memory than this is ended when it has been idle for IDLE_S."""
+"""A process with more memory is ended when it is asked about something else, or has been idle for IDLE_S."""
 IDLE_S = 60.0
 WAITS_S = 5.0
 """How long a question waits for a process."""
@@ -91,8 +91,11 @@ class _Process:
 
     def answer(self, decoding: Decoding) -> Answer:
         """Wait for the answer. Raises what the function raises, PayloadTooCostlyError, RequestRefusedError."""
+        has_other = self.subject != decoding.subject
         self.subject, self.calls, self.is_stuck = decoding.subject, self.calls + 1, False
         try:
+            if has_other and self.worker.resident_bytes > KEPT_BYTES:
+                self.worker.close()  # what the last question left in memory must not fail this one
             if not self.worker.is_running:
                 self.worker.start(decoding.make.__module__)
             answer: Answer = self.worker.submit(
