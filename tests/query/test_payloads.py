@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from helpers import bombs
 from helpers.log_writer import Log
 from lineage_store import LineageParamValueError, LineageStore, PayloadUnavailableError
 from lineage_store.errors import PayloadTooCostlyError
+from lineage_store.eventlog.mindspore import payloads
 from lineage_store.query.samples import HistogramSummary, PayloadSample
+from lineage_store.worker import ReadingFailedError, Worker
 
 TALL = np.array([[3.0], [4.0]], np.float32)
 EARLY, LATE = 1_700_000_000, 1_700_000_100
@@ -209,3 +212,12 @@ def test_how_much_memory_a_payload_may_take_is_for_the_caller_to_say(store: Line
     with pytest.raises(PayloadTooCostlyError, match="more than"):
         sample.read(most_bytes=10)
     np.testing.assert_array_equal(sample.read(most_bytes=None), [1.0, 2.0])
+
+
+def test_too_little_memory_is_not_taken_for_a_damaged_payload() -> None:
+    """Protobuf tells both by the same exception."""
+    with (
+        closing(Worker(60, 200 << 20)) as worker,
+        pytest.raises(ReadingFailedError, match="more than 200 MiB of memory"),
+    ):
+        worker.submit(payloads.decode_graph, bombs.graph_event(1_900_000)).result()
