@@ -18,7 +18,7 @@ import google_crc32c
 from benchmarks.lean import CHECKSUM, EVENT, HEADER, masked
 from lineage_store.eventlog.mindspore import lineage_content
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
-from lineage_store.ingest.gc_pause import uncollected
+from lineage_store.gc_pause import uncollected
 
 Place = tuple[int, int, float, int, int, int, int]
 """Number of the tag, step, wall time, byte offset and length of the frame, index of the value, checksum."""

@@ -184,6 +184,17 @@ class PayloadUnavailableError(LineageStoreError):
     """The log file that holds this payload is gone or has changed."""
 
 
+class PayloadTooCostlyError(PayloadUnavailableError):
+    """Reading this payload takes more memory or time than is allowed."""
+
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, plugin: str = "", reason: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.plugin, self.reason = plugin, reason
+        """What it is, and how reading it ended, in a sentence that names no file."""
+
+
 class ConfigError(LineageStoreError):
     """A setting is not usable."""
 

@@ -33,6 +33,8 @@ BASE = {
     "finding_kinds",
     "json_values",
     "csv_values",
+    "gc_pause",
+    "worker",
 }
 STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database", "store.clock"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -60,12 +62,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "store.records",
         "ingest.decode",
         "ingest.scan",
-        "ingest.gc_pause",
         "ingest.problems",
     },
     "ingest.daemon": BASE | {"ingest", "store"},
     "ingest": BASE | {"eventlog", "store", "ingest.scan", "ingest.read", "ingest.decode"},
-    "query": BASE | {"store", "eventlog.formats", "eventlog.values"},
+    "query": BASE | {"store", "eventlog.formats", "eventlog.payload_files", "eventlog.values"},
     "operations": BASE | {"eventlog", "ingest", "query", "store"},
     "collect": BASE | {"eventlog"},
     "api": BASE | {"ingest", "operations", "query", "store"},

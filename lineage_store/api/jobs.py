@@ -116,11 +116,17 @@ class Jobs(OpenedStore):
         with self._reading() as connection:
             return jobs.count_jobs(connection, base_dirs.ids(connection, base_dir))
 
-    def job_contents(self, base_dir: PathLike, train_ids: Sequence[str]) -> dict[str, JobContents]:
-        """Return the numbers of log files and the tags of jobs, by train id, without jobs that the store lacks."""
+    def job_contents(
+        self, base_dir: PathLike, train_ids: Sequence[str], *, most_tags: int | None = None
+    ) -> dict[str, JobContents]:
+        """Return the numbers of log files and the tags of jobs, by train id, without jobs that the store lacks.
+
+        `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
+        """
         from lineage_store.query import contents
 
         for train_id in train_ids:
             stored_id(train_id)  # raises when it is no text
         with self._reading() as connection:
-            return contents.job_contents(connection, base_dirs.find(connection, base_dir).id, train_ids)
+            place = base_dirs.find(connection, base_dir)
+            return contents.job_contents(connection, place.id, train_ids, most_tags)

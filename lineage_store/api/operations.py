@@ -6,7 +6,7 @@ what it changes. Does not know SQL: `operations` and `query` do the work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -109,14 +109,19 @@ class Operations(Removals):
 
         return wal.look(self._primary)
 
-    def job_report(self, base_dir: PathLike, train_id: str) -> JobReport:
-        """Return everything that the views show of one job. Raises TrainJobNotFoundError."""
+    def job_report(
+        self, base_dir: PathLike, train_id: str, *, parts: Collection[str] | None = None
+    ) -> JobReport:
+        """Return what the views show of one job. Raises TrainJobNotFoundError.
+
+        `parts`: read only these attributes of the report besides `job`; None: all. Some jobs have very many series.
+        """
         from lineage_store.query import jobs
         from lineage_store.query import status as statuses
 
         path = real_path(base_dir)
         with self._reading() as connection:
-            found = statuses.read_job(connection, to_stored(str(path)), stored_id(train_id))
+            found = statuses.read_job(connection, to_stored(str(path)), stored_id(train_id), parts)
         if found is None:
             raise jobs.no_such_job(train_id, path)
         return found

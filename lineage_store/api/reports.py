@@ -33,6 +33,7 @@ from lineage_store.query.export.exporting import ExportReport as ExportReport
 from lineage_store.query.jobs import TrainJob as TrainJob
 from lineage_store.query.samples import Curve as Curve
 from lineage_store.query.samples import PayloadSample as PayloadSample
+from lineage_store.query.samples import PayloadSource as PayloadSource
 from lineage_store.query.samples import Recorded as Recorded
 from lineage_store.query.search.columns import JobColumns as JobColumns
 from lineage_store.query.status import JobReport as JobReport

@@ -32,6 +32,12 @@ class Chosen(TypedDict, total=False):
     device: int | None
 
 
+class ChosenPayloads(Chosen, total=False):
+    """Which payloads; `limit`: the first so many of them, None or left out: all."""
+
+    limit: int | None
+
+
 @all_asked_again
 class Samples(OpenedStore):
     """A store that returns samples."""
@@ -79,13 +85,25 @@ class Samples(OpenedStore):
             return samples.recorded_scalars(connection, job_id, tag)
 
     def recorded_payloads(
-        self, base_dir: PathLike, train_id: str, plugin: str, tag: str
-    ) -> list[samples.Recorded[list[samples.PayloadSample]]]:
-        """Return the same for a histogram, image, tensor, graph or landscape."""
+        self,
+        base_dir: PathLike,
+        train_id: str,
+        plugin: str,
+        tag: str,
+        choose: samples.Choose,
+        *,
+        most_long: int | None = None,
+    ) -> list[samples.PayloadSample]:
+        """Return those of the recorded histograms, images and the like that `choose` names, superseded ones too.
+
+        `choose` gets the steps of each log file, oldest first, and returns (number of the file, index of the step).
+        `most_long`: leave out payloads whose first dimension is greater.
+        """
         from lineage_store.query import samples
 
         with self._job(base_dir, train_id) as (connection, place, job_id):
-            return samples.recorded_payloads(connection, (str(place.path), train_id), job_id, plugin, tag)
+            job, wanted = (str(place.path), train_id), (plugin, tag)
+            return samples.recorded_payloads(connection, job, job_id, wanted, choose, most_long)
 
     def buckets(
         self,
@@ -131,40 +149,50 @@ class Samples(OpenedStore):
             return samples.curves(connection, found, first, end, points=points, superseded=superseded)
 
     # Payloads: these methods return metadata; `.read()` of each item reads the log file, and raises
-    # PayloadUnavailableError if the file is missing or has changed. `start`, `stop` and `device` as for scalars.
+    # PayloadUnavailableError if the file is missing or has changed, PayloadTooCostlyError if it takes too much memory.
+    # `start`, `stop` and `device` as for scalars; `limit`: the first so many.
 
     def histograms(
-        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[ChosenPayloads]
     ) -> list[samples.PayloadSample]:
         """Return the histograms of a tag; `.read()` returns buckets as arrays."""
         return self._payloads(HISTOGRAM, base_dir, train_id, tag, chosen)
 
     def images(
-        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[ChosenPayloads]
     ) -> list[samples.PayloadSample]:
         """Return the images of a tag; `.read()` returns the PNG bytes with height and width."""
         return self._payloads(IMAGE, base_dir, train_id, tag, chosen)
 
     def tensors(
-        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[ChosenPayloads]
     ) -> list[samples.PayloadSample]:
         """Return the tensors of a tag; `.read()` returns a numpy array."""
         return self._payloads(TENSOR, base_dir, train_id, tag, chosen)
 
     def graphs(
-        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[ChosenPayloads]
     ) -> list[samples.PayloadSample]:
         """Return the computational graph in a log file; the tag is the name of the log file."""
         return self._payloads(GRAPH, base_dir, train_id, tag, chosen)
 
     def landscapes(
-        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
+        self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[ChosenPayloads]
     ) -> list[samples.PayloadSample]:
         """Return the loss landscapes of a tag."""
         return self._payloads(LANDSCAPE, base_dir, train_id, tag, chosen)
 
+    def count_payloads(
+        self, base_dir: PathLike, train_id: str, plugin: str, tag: str, **chosen: Unpack[Chosen]
+    ) -> int:
+        """Return how many histograms, images and the like a tag has: one for each step."""
+        from lineage_store.query import samples
+
+        with self._job(base_dir, train_id) as (connection, _, job_id):
+            return samples.count_payloads(connection, job_id, plugin, tag, **chosen)
+
     def _payloads(
-        self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: Chosen
+        self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: ChosenPayloads
     ) -> list[samples.PayloadSample]:
         from lineage_store.query import samples
 

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding, in_range
+from lineage_store.gc_pause import uncollected
 from lineage_store.ingest import copies, folding
-from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
 from lineage_store.states import FileEvent, FileState

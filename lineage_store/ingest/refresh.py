@@ -29,7 +29,6 @@ from lineage_store.ingest.counts import Counts
 from lineage_store.ingest.history import record_cycle
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.read.worker import ReaderStuckError
 from lineage_store.ingest.report import IngestReport, Progress
 from lineage_store.ingest.scan.depth import holds_log_files
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, new_cache
@@ -37,6 +36,7 @@ from lineage_store.ingest.scan.survey import Scope, Survey, find, survey, survey
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry, tombstones
 from lineage_store.store.database.engine import database_time, is_read_only, reading, require_writable
+from lineage_store.worker import ReaderStuckError
 
 log = logging.getLogger(__name__)
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, literal_column, or_, select
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER
+from lineage_store.plugins import GRAPH
 from lineage_store.states import FileState
 from lineage_store.store.database.dialects import listed, one_of
 from lineage_store.store.database.statements import run
@@ -38,9 +40,12 @@ class JobContents:
 
 
 def job_contents(
-    connection: Connection, base_dir_id: int, train_ids: Sequence[str]
+    connection: Connection, base_dir_id: int, train_ids: Sequence[str], most_tags: int | None = None
 ) -> dict[str, JobContents]:
-    """Return the contents of these jobs by train id, without jobs that the store does not know."""
+    """Return the contents of these jobs by train id, without jobs that the store does not know.
+
+    `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
+    """
     jobs, files, tags_of = _statements(dialect := connection.dialect.name)
     wanted = listed(dialect, map(to_stored, train_ids))
     names = {
@@ -53,7 +58,8 @@ def job_contents(
     rows = run(connection, files, wanted=wanted)
     counts = {(job_id, kind): (number, of_damaged) for job_id, kind, number, of_damaged in rows}
     tags = defaultdict(list)
-    for job_id, plugin, tag in run(connection, tags_of, wanted=wanted):
+    most = LARGEST_INTEGER if most_tags is None else most_tags
+    for job_id, plugin, tag in run(connection, tags_of, wanted=wanted, most=most):
         tags[job_id].append((plugin, from_stored(tag)))
     found = {}
     for job_id, train_id in names.items():
@@ -79,11 +85,18 @@ def _statements(dialect: str) -> tuple[Select[Any], Select[Any], Select[Any]]:
         .where(one_of(dialect, log_file.c.job_id, wanted), CURRENT_FILE)
         .group_by(log_file.c.job_id, log_file.c.kind)
     )
-    tags = (
-        select(series.c.job_id, series.c.plugin, series.c.tag)
+    tag, first = (series.c.job_id, series.c.plugin, series.c.tag), func.min(series.c.series_no)
+    place = func.row_number().over(partition_by=tag[:2], order_by=first.desc())
+    seen = (
+        select(*tag, first.label("first"), place.label("place"))
         .join(log_file, of_file(series))
         .where(one_of(dialect, series.c.job_id, wanted), CURRENT_FILE)
-        .group_by(series.c.job_id, series.c.plugin, series.c.tag)
-        .order_by(func.min(series.c.series_no))
+        .group_by(*tag)
+        .subquery()
+    )
+    tags = (
+        select(seen.c.job_id, seen.c.plugin, seen.c.tag)
+        .where(or_(seen.c.place <= bindparam("most"), seen.c.plugin == literal_column(f"'{GRAPH}'")))
+        .order_by(seen.c.first)
     )
     return jobs, files, tags

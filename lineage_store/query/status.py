@@ -5,7 +5,7 @@ In: an open read transaction. Out: frozen reports made of rows of the views. Tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What the views show of one job."""
+    """What the views show of one job; a part that was not asked for is empty."""
 
     job: Row
     """v_job."""
@@ -152,22 +152,27 @@ def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[
     return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", page=Page(limit))
 
 
-def read_job(connection: Connection, base_dir: str, train_id: str) -> JobReport | None:
-    """Return everything about one job (stored names); None when the store does not know it."""
+def read_job(
+    connection: Connection, base_dir: str, train_id: str, parts: Collection[str] | None = None
+) -> JobReport | None:
+    """Return some parts of the report on one job (stored names), or all; None when the store does not know it."""
     this = {"base_dir": base_dir, "train_id": train_id}
     jobs = view_rows(connection, "v_job", this)
     if not jobs:
         return None
-    this = {"job_id": jobs[0]["job_id"]}
-    problems = view_rows(
-        connection, "v_ingest_problem", {**this, "resolved_at": None}, "problems", "path", "kind"
-    )
+    of_job = {"job_id": jobs[0]["job_id"]}
+
+    def rows(part: str, view: str, *order: str, **given: object) -> list[dict[str, Any]]:
+        wanted = parts is None or part in parts
+        return view_rows(connection, view, {**of_job, **given}, *order) if wanted else []
+
+    problems = rows("problems", "v_ingest_problem", "problems", "path", "kind", resolved_at=None)
     return JobReport(
         job=jobs[0],
-        metrics=view_rows(connection, "v_metric", {**this, "is_latest": True}, "name"),
-        user_info=view_rows(connection, "v_user_info", this, "key"),
-        series=view_rows(connection, "v_series", this, "plugin", "tag", "device", "first_step"),
-        log_files=view_rows(connection, "v_log_file", this, "begun_at", "log_file", "generation"),
+        metrics=rows("metrics", "v_metric", "name", is_latest=True),
+        user_info=rows("user_info", "v_user_info", "key"),
+        series=rows("series", "v_series", "plugin", "tag", "device", "first_step"),
+        log_files=rows("log_files", "v_log_file", "begun_at", "log_file", "generation"),
         problems=list(map(problem_of, problems)),
     )
 

@@ -9,19 +9,14 @@ read.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
-import numpy as np
-import orjson
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 import lineage_store
 from lineage_store.api import LineageStore
-from lineage_store.json_values import for_json, iso
+from lineage_store.server.json_bytes import to_json
 from lineage_store.server.state import Asker
 
 SINCE = "Lineage-Since"
@@ -35,20 +30,6 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         return to_json(content)
-
-
-def to_json(content: Any) -> bytes:
-    """Return JSON in UTF-8; surrogates in text that is not Unicode (names of files) are escaped."""
-    try:
-        return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
-    except TypeError:  # text with a surrogate, or a number beyond 64 bits
-        return json.dumps(for_json(content), allow_nan=False).encode()
-
-
-def numbers(array: NDArray[Any]) -> Any:
-    """Return the numbers of an array as nested lists, in which NaN and infinities are spelled out."""
-    plain = array.tolist()
-    return plain if np.isfinite(array).all() else for_json(plain)
 
 
 async def unless_known(
@@ -85,7 +66,3 @@ async def unless_known(
 def _etag(since: str, url: str) -> str:
     text = "\n".join([lineage_store.__version__, since, url])
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
-
-
-def _shown(value: object) -> Any:
-    return iso(value) if isinstance(value, datetime) else for_json(value)

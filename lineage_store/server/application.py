@@ -22,8 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import lineage_store
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LineageParamValueError
-from lineage_store.server import metrics, mindinsight, page, problems
+from lineage_store.server import metrics, page, problems
 from lineage_store.server.guard import Guard, SafeHeaders, policy_of
+from lineage_store.server.mindinsight import routes as mindinsight
 from lineage_store.server.own import changes, events, health, job, jobs, models, payloads, series, vocabulary
 from lineage_store.server.state import State
 from lineage_store.server.watcher import Watcher, ended_by_signals

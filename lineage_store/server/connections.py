@@ -26,6 +26,7 @@ HEAD_WITHIN_S = 10.0
 TAKES_WITHIN_S = 30.0
 """How long a client may accept no data of what is sent to it, be it an answer or a stream of changes."""
 STOPS_WITHIN_S = 5
+"""How long the server takes to end, of which requests under way have all but the last second."""
 LONGEST_HEAD = 128 << 10
 """Bytes of a request's head: MindInsight's page names up to a thousand jobs in one URL."""
 MOST_CONNECTIONS = 4000
@@ -50,7 +51,7 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
             proxy_headers=False,
             server_header=False,
             h11_max_incomplete_event_size=LONGEST_HEAD,
-            timeout_graceful_shutdown=STOPS_WITHIN_S,
+            timeout_graceful_shutdown=STOPS_WITHIN_S - 1,
         )
     )
 

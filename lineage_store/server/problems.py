@@ -22,7 +22,7 @@ from lineage_store import errors
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException, RequestRefusedError
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import of_database
-from lineage_store.server.answers import to_json
+from lineage_store.server.json_bytes import to_json
 from lineage_store.texts import without_passwords
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ STATUS: Mapping[type[MindInsightException], HTTPStatus] = {
     errors.SampleNotFoundError: HTTPStatus.NOT_FOUND,
     errors.LeaseHeldError: HTTPStatus.CONFLICT,
     errors.PayloadUnavailableError: HTTPStatus.GONE,
+    errors.PayloadTooCostlyError: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.LineageQuerySummaryDataError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NotAStoreError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.AlteredStoreError: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -57,6 +58,7 @@ REFUSED: Mapping[str, HTTPStatus] = {
     "body_too_slow": HTTPStatus.REQUEST_TIMEOUT,
     "answer_too_large": HTTPStatus.BAD_REQUEST,
     "too_many_reads": HTTPStatus.TOO_MANY_REQUESTS,
+    "readers_busy": HTTPStatus.SERVICE_UNAVAILABLE,
     "too_many_streams": HTTPStatus.TOO_MANY_REQUESTS,
 }
 """The status of a `RequestRefusedError`, by its reason."""
@@ -116,6 +118,11 @@ def status_of(error: MindInsightException) -> HTTPStatus:
     return next(near, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
+def waits(status: int) -> bool:
+    """Whether a client that asks again a little later may be answered."""
+    return status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
 def kind_of(error: MindInsightException) -> str:
     """Return the kind of the finding that fits, else a name made of the class, such as `train_job_not_found`."""
     if isinstance(error, DatabaseUnavailableError):
@@ -141,8 +148,7 @@ def _problem(status: HTTPStatus, kind: str, detail: str, remedy: str, docs: str 
         "remedy": remedy,
         "docs": docs,
     }
-    waits = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if waits else {}
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if waits(status) else {}
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(to_json(document), status.value, headers, MEDIA_TYPE)

@@ -17,10 +17,14 @@ from collections.abc import Callable
 import uvicorn
 
 from lineage_store.config import Settings
-from lineage_store.errors import ConfigError
+from lineage_store.errors import ConfigError, ExitCode
 from lineage_store.server.application import create_app, prefix_of
-from lineage_store.server.connections import server_of
+from lineage_store.server.connections import STOPS_WITHIN_S, server_of
 from lineage_store.server.guard import is_loopback
+
+log = logging.getLogger(__name__)
+
+_LOOKS_EVERY_S = 0.2
 
 
 def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) -> None:
@@ -37,12 +41,16 @@ def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) 
         asks = f" It asks for the token in {settings.serve_token_file}." if settings.serve_token_file else ""
         say(f"Serving at {address} (Ctrl-C ends it).{asks}")
         server = server_of(app)
+        ended = threading.Event()
+        threading.Thread(target=_end_in_time, args=(server, ended), daemon=True).start()
         if opens_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             threading.Thread(target=_open, args=(server, address), daemon=True).start()
         try:
             server.run([listener])
         except KeyboardInterrupt:  # uvicorn raises it again after a clean shutdown
             return
+        finally:
+            ended.set()
 
 
 def _listening(settings: Settings) -> socket.socket:
@@ -61,6 +69,16 @@ def _address(settings: Settings, listener: socket.socket) -> str:
     host = settings.serve_host if is_loopback(settings.serve_host) else socket.gethostname()
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{listener.getsockname()[1]}{prefix_of(settings)}/"
+
+
+def _end_in_time(server: uvicorn.Server, ended: threading.Event) -> None:
+    """End the process when the server takes too long to end: a thread cannot be ended, and it may wait for a disk."""
+    while not server.should_exit:
+        if ended.wait(_LOOKS_EVERY_S):
+            return
+    if not ended.wait(STOPS_WITHIN_S):
+        log.error("A question was still under way when the server ended.")
+        os._exit(ExitCode.OK)
 
 
 def _open(server: uvicorn.Server, address: str) -> None:

@@ -4,8 +4,8 @@ In: settings. Out: `Ask`, by which an endpoint queries the store without blockin
 Promises: the store is opened with the first question; if that fails, with the next. Questions use at most `pool_size`
 connections; annotations and watching for commits have their own. At most `serve_heavy_reads` heavy questions run at
 once; one that would wait longer than HEAVY_WAIT_S is refused (429). However much one client asks, another one's
-question finds a place. When a client disconnects, or the server cancels a request at its end, the statements of the
-question are cancelled.
+question finds a place. Log files are read in processes (`decoding`). When a client disconnects, or the server cancels a
+request at its end, what the question runs is ended.
 Does not know: any particular question.
 """
 
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -27,12 +26,12 @@ from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 from lineage_store.server.connections import client_of
+from lineage_store.server.decoding import Answer, Decoders, Decoding, Gone, answered_or_gone
+from lineage_store.server.places import Places
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 5.0
 """How long a heavy read waits for its turn: short bursts are answered, a flood is refused."""
-_QUICK_S = 0.05
-"""Only after this time is it checked whether the client has disconnected: most questions are quicker."""
 
 
 class State:
@@ -44,6 +43,7 @@ class State:
         threads = max(1, settings.pool_size - 1)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="question")
         self._places, self._heavy = Places(threads), Places(settings.serve_heavy_reads)
+        self._decoders = Decoders(settings.serve_heavy_reads, settings.reading_deadline_s)
         self._opening = threading.Lock()
         self._store: LineageStore | None = None
         self._writable: LineageStore | None = None
@@ -79,7 +79,7 @@ class State:
         *,
         client: str = "",
         heavy: bool = False,
-        gone: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        gone: Gone | None = None,
     ) -> T:
         """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
 
@@ -89,23 +89,44 @@ class State:
             gone: returns when nobody waits for the answer any more; the question is then cancelled.
         """
         async with self._heavy_place(client, heavy), self._places.place(client):
-            cancellation = Cancellation()
+            return await self._asked(question, gone)
 
-            def answer() -> T:
-                with cancellation.covers():
-                    return asked_again(question)(self.store())
+    async def decoded(
+        self,
+        question: Callable[[LineageStore], Answer | Decoding],
+        *,
+        client: str = "",
+        heavy: bool = False,
+        gone: Gone | None = None,
+    ) -> Answer:
+        """Return the answer to a question that may read log files, which a process does. Raises as `Decoders.answer`.
 
-            asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
-            try:
-                await _answered_or_gone(asked, gone)
-            finally:
-                if not asked.done():
-                    await asyncio.to_thread(cancellation.cancel)
-                    await asyncio.wait({asked})
-            return asked.result()
+        The arguments are those of `ask`.
+        """
+        async with self._heavy_place(client, heavy):
+            async with self._places.place(client):
+                found = await self._asked(question, gone)
+            return found if isinstance(found, Answer) else await self._decoders.answer(found, client, gone)
+
+    async def _asked(self, question: Callable[[LineageStore], T], gone: Gone | None) -> T:
+        cancellation = Cancellation()
+
+        def answer() -> T:
+            with cancellation.covers():
+                return asked_again(question)(self.store())
+
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
+        try:
+            await answered_or_gone(asked, gone)
+        finally:
+            if not asked.done():
+                await asyncio.to_thread(cancellation.cancel)
+                await asyncio.wait({asked})
+        return asked.result()
 
     async def close(self) -> None:
         """Wait for questions under way, then close the store."""
+        await self._decoders.close()
         await asyncio.to_thread(self._threads.shutdown)
         for opened in (self._now, self._store, self._writable):
             if opened is not None:
@@ -132,66 +153,6 @@ class State:
             self._heavy.give_back(client)
 
 
-class Places:
-    """Places of which no client takes the last one from the others; to be used in one event loop.
-
-    A client may take a free place if it has none, or if another one stays free. Of those who wait, who has fewest comes
-    first, then who came first.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._free, self._spare = most, min(1, most - 1)
-        self._taken = Counter[str]()
-        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
-
-    @asynccontextmanager
-    async def place(self, client: str) -> AsyncIterator[None]:
-        """Hold a place for the length of a block."""
-        await self.take(client)
-        try:
-            yield
-        finally:
-            self.give_back(client)
-
-    async def take(self, client: str) -> None:
-        """Wait for a place, and take it."""
-        if self._may_take(client):
-            self._take(client)
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((client, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give_back(client)
-            else:
-                self._waiting.remove((client, turn))
-            raise
-
-    def give_back(self, client: str) -> None:
-        """Give a place back, to one who waits for it."""
-        self._free += 1
-        self._taken[client] -= 1
-        if not self._taken[client]:
-            del self._taken[client]
-        while admitted := min(
-            (each for each in self._waiting if self._may_take(each[0])),
-            key=lambda each: self._taken[each[0]],
-            default=None,
-        ):
-            self._waiting.remove(admitted)
-            self._take(admitted[0])
-            admitted[1].set_result(None)
-
-    def _may_take(self, client: str) -> bool:
-        return self._free > (self._spare if self._taken[client] else 0)
-
-    def _take(self, client: str) -> None:
-        self._free -= 1
-        self._taken[client] += 1
-
-
 class Asker:
     """Runs questions on the store for one request."""
 
@@ -204,6 +165,14 @@ class Asker:
             question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
         )
 
+    async def decoded(
+        self, question: Callable[[LineageStore], Answer | Decoding], *, heavy: bool = False
+    ) -> Answer:
+        """Answer a question that reads log files, until the client disconnects; see `State.decoded`."""
+        return await self.state.decoded(
+            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
+        )
+
     async def change(self, change: Callable[[LineageStore], T]) -> T:
         """Run a change of the store to its end, even if the client disconnects."""
         return await self.state.ask(change, client=client_of(self.request.scope))
@@ -211,23 +180,6 @@ class Asker:
     async def _gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
-
-
-async def _answered_or_gone(
-    asked: asyncio.Future[T], gone: Callable[[], Coroutine[Any, Any, None]] | None
-) -> None:
-    if gone is None:
-        await asyncio.wait({asked})
-        return
-    done, _ = await asyncio.wait({asked}, timeout=_QUICK_S)
-    if done:
-        return
-    leaving: asyncio.Future[None] = asyncio.create_task(gone())
-    either: set[asyncio.Future[Any]] = {asked, leaving}
-    try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
 
 
 def _asker(request: Request) -> Asker:

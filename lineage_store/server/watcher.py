@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from lineage_store.api import LineageStore
 from lineage_store.errors import MindInsightException, RequestRefusedError
-from lineage_store.server.answers import to_json
 from lineage_store.server.connections import client_of
+from lineage_store.server.json_bytes import to_json
 from lineage_store.server.own.changes import shown
 from lineage_store.server.problems import kind_of
 from lineage_store.signals import Before, handled

@@ -185,7 +185,7 @@ def test_a_disk_that_does_not_answer_fails_no_question(
 ) -> None:
     caplog.set_level(logging.INFO, "lineage_store")
     monkeypatch.setattr("lineage_store.ingest.read.batches.MANY_FILES", 2)
-    monkeypatch.setattr("lineage_store.ingest.read.worker._ENDS_WITHIN_S", 0.1)
+    monkeypatch.setattr("lineage_store.worker._ENDS_WITHIN_S", 0.1)
     with LineageStore(sqlite_url, settings=Settings()) as store:
         filter_summary_lineage(base_dir, store=store)
     log = Log().train(network="B")

@@ -45,6 +45,20 @@ def test_histograms_are_files_of_their_buckets(run: Run, job: Path, tmp_path: Pa
     assert len(list((tmp_path / "buckets").iterdir())) == 3
 
 
+def test_very_many_are_all_written(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is asked for some at a time."""
+    log = Log()
+    for step in range(7):
+        log.histogram(3 * step, "w", [1.0])
+    log.write_summary(tmp_path / "base" / "run")
+    run("ingest", tmp_path / "base")
+    for at_a_time in (1, 6, 7, 8):
+        monkeypatch.setattr("lineage_store.cli.verbs.payloads._AT_A_TIME", at_a_time)
+        to = tmp_path / f"to_{at_a_time}"
+        assert run("histograms", tmp_path / "base" / "run", "w", "--to", to, "--stop", 16).code == 0
+        assert {file.name for file in to.iterdir()} == {f"{3 * step}.csv" for step in range(6)}
+
+
 def test_what_cannot_be_read_is_told(run: Run, job: Path, tmp_path: Path) -> None:
     (log_file,) = job.glob("*_MS")
     log_file.unlink()

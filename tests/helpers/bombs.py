@@ -55,9 +55,13 @@ def values(job: Path) -> None:
 
 
 def graph(job: Path) -> None:
-    """A graph of empty nodes: two bytes each in the file, more than a hundred in memory."""
+    Log().frame(graph_event(3_000_000)).write_summary(job)
+
+
+def graph_event(nodes: int) -> bytes:
+    """Return a graph of empty nodes: two bytes each in the file, more than a hundred in memory."""
     field = summary_pb2.Event.DESCRIPTOR.fields_by_name["graph_def"].number
-    Log().frame(_started() + _field(field, b"\x0a\x00" * 3_000_000)).write_summary(job)
+    return _started() + _field(field, b"\x0a\x00" * nodes)
 
 
 def dimensions(job: Path) -> None:

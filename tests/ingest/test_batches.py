@@ -19,8 +19,8 @@ from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
+from lineage_store.gc_pause import uncollected
 from lineage_store.ingest import refresh
-from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.read import batches
 from lineage_store.ingest.report import Progress
 from lineage_store.store.database.engine import open_engine

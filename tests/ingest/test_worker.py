@@ -6,6 +6,8 @@ import importlib
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +21,13 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import column, ingest, rows, tick_until
 from helpers.log_writer import Log
+from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.values import Value
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.read.worker import ReaderStuckError, ReadingFailedError, Worker
 from lineage_store.operations.reread import retry
+from lineage_store.worker import ReaderStuckError, ReadingFailedError, Worker
 
 MEBIBYTE = 2**20
 
@@ -116,7 +119,7 @@ def test_what_an_import_takes_for_a_moment_is_not_limited(
 def test_a_process_that_does_not_start_is_nobodys_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker, before: str, how: str
 ) -> None:
-    monkeypatch.setattr("lineage_store.ingest.read.worker.STARTS_WITHIN_S", 0.5 if "sleep" in before else 60)
+    monkeypatch.setattr("lineage_store.worker.STARTS_WITHIN_S", 0.5 if "sleep" in before else 60)
     call = imported(f"never_{before[:2]}", before, tmp_path, monkeypatch)
     with pytest.raises(ReaderStuckError, match=how):
         worker.submit(call)
@@ -133,15 +136,38 @@ def test_an_answer_that_nobody_asked_for_is_dropped(worker: Worker) -> None:
     assert worker.submit(int, "2").result() == 2
 
 
+def test_a_process_ends_with_the_one_that_started_it_though_it_is_at_work(tmp_path: Path) -> None:
+    script = (
+        "import os, time\nfrom lineage_store.worker import Worker\nworker = Worker(600, 500 * 2**20)\n"
+        "print(worker.submit(os.getpid).result(), flush=True)\nworker.submit(sum, range(10**12))\ntime.sleep(600)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    with other:
+        assert other.stdout is not None
+        pid = int(other.stdout.readline())
+        other.kill()
+    wait_until(lambda: state_of(pid) in ("", "Z"), what="end of the reading process")
+
+
+def state_of(pid: int) -> str:
+    """R, S, D, T (stopped), Z (ended, and nobody has asked how); empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 def test_a_process_that_cannot_be_ended_is_left_alone_and_has_no_second_beside_it(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process in an uninterruptible wait looks like one that has not ended yet."""
-    monkeypatch.setattr("lineage_store.ingest.read.worker._ENDS_WITHIN_S", 0.1)
+    monkeypatch.setattr("lineage_store.worker._ENDS_WITHIN_S", 0.1)
     worker.submit(int, "7")
     process = worker._process
     assert process is not None
-    monkeypatch.setattr(process, "kill", lambda: process.send_signal(signal.SIGSTOP))
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: state_of(process.pid) == "T")
+    monkeypatch.setattr(process, "kill", lambda: None)
     with pytest.raises(ReaderStuckError, match=f"The reading process {process.pid} waits for a disk"):
         worker.close()
     os.kill(process.pid, signal.SIGKILL)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore, SampleNotFoundError
 from lineage_store.config import Settings
 from lineage_store.plugins import HISTOGRAM
+from lineage_store.query.samples import Recorded
 
 
 @pytest.fixture
@@ -64,9 +66,17 @@ def test_what_is_recorded_includes_what_a_restart_wrote_again(store: LineageStor
         (1_700_000_000, [0, 1, 2, 3]),
         (1_700_000_001, [2, 3, 4, 5]),
     ]
-    histograms = store.recorded_payloads(tmp_path, "./a", HISTOGRAM, "w")
-    assert [[sample.step for sample in each.samples] for each in histograms] == [[0, 1, 2, 3], [2, 3, 4, 5]]
-    assert histograms[0].samples[3].read().left.tolist() == [-0.5, -0.3, -0.1, 0.1, 0.3][:1] + [
+    chosen = [(0, 3), (1, 0), (0, 0)]
+    given = list[list[list[int]]]()
+
+    def choose(recorded: Sequence[Recorded[np.ndarray]]) -> Sequence[tuple[int, int]]:
+        given.append([part.samples.tolist() for part in recorded])
+        return chosen
+
+    histograms = store.recorded_payloads(tmp_path, "./a", HISTOGRAM, "w", choose)
+    assert given == [[[0, 1, 2, 3], [2, 3, 4, 5]]]
+    assert [sample.step for sample in histograms] == [3, 2, 0]
+    assert histograms[0].read().left.tolist() == [-0.5, -0.3, -0.1, 0.1, 0.3][:1] + [
         pytest.approx(value) for value in (-0.3, -0.1, 0.1, 0.3)
     ]
     with pytest.raises(SampleNotFoundError):

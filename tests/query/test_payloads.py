@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers import bombs
 from helpers.log_writer import Log
 from lineage_store import LineageParamValueError, LineageStore, PayloadUnavailableError
+from lineage_store.errors import PayloadTooCostlyError
+from lineage_store.eventlog.mindspore import payloads
 from lineage_store.query.samples import HistogramSummary, PayloadSample
+from lineage_store.worker import ReadingFailedError, Worker
 
 TALL = np.array([[3.0], [4.0]], np.float32)
 EARLY, LATE = 1_700_000_000, 1_700_000_100
@@ -160,3 +165,59 @@ def test_scalars_are_no_payloads(store: LineageStore, path: Path) -> None:
     ):
         payloads(connection, str(path), "./run", 1, "scalar", "loss")
     engine.dispose()
+
+
+def test_the_first_so_many_are_those_of_all_files_together(store: LineageStore, tmp_path: Path) -> None:
+    for device, steps in enumerate((range(0, 20, 2), range(1, 20, 3))):
+        log = Log()
+        for step in steps:
+            log.tensor(step, "t", [float(device)])
+        log.write_summary(tmp_path / "run", device=device)
+    store.ingest(tmp_path)
+    every = store.tensors(tmp_path, "./run", "t")
+    assert store.count_payloads(tmp_path, "./run", "tensor", "t") == len(every) == 14
+    for limit in (1, 5, 13, 14, 100):
+        assert store.tensors(tmp_path, "./run", "t", limit=limit) == every[:limit]
+    chosen = [each for each in every if 3 <= each.step < 11]
+    assert store.tensors(tmp_path, "./run", "t", start=3, stop=11, limit=2) == chosen[:2]
+    assert store.count_payloads(tmp_path, "./run", "tensor", "t", start=3, stop=11) == len(chosen)
+    assert store.count_payloads(tmp_path, "./run", "tensor", "t", device=1) == 7
+    for wrong in (0, -1, "1"):
+        with pytest.raises(LineageParamValueError, match="limit = "):
+            store.tensors(tmp_path, "./run", "t", limit=wrong)  # type: ignore[arg-type]
+
+
+def test_what_a_restart_wrote_again_counts_once(store: LineageStore, tmp_path: Path) -> None:
+    for number, steps in enumerate((range(10), range(5, 8))):
+        log = Log()
+        for step in steps:
+            log.tensor(step, "t", [float(number)])
+        log.write_summary(tmp_path / "run", EARLY + number)
+    store.ingest(tmp_path)
+    assert store.count_payloads(tmp_path, "./run", "tensor", "t") == 8
+    values = [float(each.read()[0]) for each in store.tensors(tmp_path, "./run", "t", start=4, limit=2)]
+    assert values == [0.0, 1.0]
+
+
+def test_a_payload_that_takes_too_much_memory_is_refused_by_name(store: LineageStore, tmp_path: Path) -> None:
+    path = Log().frame(bombs.graph_event(1_900_000)).write_summary(tmp_path / "run")
+    store.ingest(tmp_path)
+    (graph,) = store.graphs(tmp_path, "./run", path.name)
+    with pytest.raises(PayloadTooCostlyError, match=rf"The graph at bytes .*{path.name} is not read: .* MiB"):
+        graph.read()
+
+
+def test_how_much_memory_a_payload_may_take_is_for_the_caller_to_say(store: LineageStore, path: Path) -> None:
+    (sample, _) = _tensors(store, path)
+    with pytest.raises(PayloadTooCostlyError, match="more than"):
+        sample.read(most_bytes=10)
+    np.testing.assert_array_equal(sample.read(most_bytes=None), [1.0, 2.0])
+
+
+def test_too_little_memory_is_not_taken_for_a_damaged_payload() -> None:
+    """Protobuf tells both by the same exception."""
+    with (
+        closing(Worker(60, 200 << 20)) as worker,
+        pytest.raises(ReadingFailedError, match="more than 200 MiB of memory"),
+    ):
+        worker.submit(payloads.decode_graph, bombs.graph_event(1_900_000)).result()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSample
     from lineage_store.api.samples import Chosen
 
+_AT_A_TIME = 1000
 to_option = click.option(
     "--to",
     "directory",
@@ -50,8 +52,8 @@ def images_verb(
     lineage-store images ./run_7 input_data/auto --to pictures --stop 100
     """
     with session.open_store() as store:
-        found = store.images(*find_job(store, job, base_dir), tag, **chosen)
-    return _write(session, found, Path(directory), "png", lambda each: each.read().png)
+        found = _all(partial(store.images, *find_job(store, job, base_dir), tag), chosen)
+        return _write(session, found, Path(directory), "png", lambda each: each.read().png)
 
 
 @click.command("histograms")
@@ -73,8 +75,22 @@ def histograms_verb(
     lineage-store histograms ./run_7 conv1.weight/auto --to buckets
     """
     with session.open_store() as store:
-        found = store.histograms(*find_job(store, job, base_dir), tag, **chosen)
-    return _write(session, found, Path(directory), "csv", _buckets)
+        found = _all(partial(store.histograms, *find_job(store, job, base_dir), tag), chosen)
+        return _write(session, found, Path(directory), "csv", _buckets)
+
+
+def _all(some: Callable[..., list[PayloadSample]], chosen: Chosen) -> Iterator[PayloadSample]:
+    """Yield payloads, described some at a time. An unknown tag is told at once, before there is a directory."""
+    found = some(**chosen, limit=_AT_A_TIME)
+
+    def rest() -> Iterator[PayloadSample]:
+        part = found
+        while part:
+            yield from part
+            behind: Chosen = {**chosen, "start": part[-1].step + 1}
+            part = some(**behind, limit=_AT_A_TIME) if len(part) == _AT_A_TIME else []
+
+    return rest()
 
 
 def _buckets(sample: PayloadSample) -> bytes:

@@ -19,11 +19,20 @@ from lineage_store.eventlog.values import EventDecodeError
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
+_OUT_OF_MEMORY = "Arena alloc failed"
+"""What protobuf says, which has no exception of its own for that."""
+
+
 def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
-    """Parse the message in `payload`. Raises EventDecodeError if it is malformed or lacks a required field."""
+    """Parse the message in `payload`. Raises EventDecodeError if it is malformed or lacks a required field.
+
+    Raises MemoryError, which says nothing of the payload, if there is too little memory.
+    """
     try:
         message = message_type.FromString(payload)
     except (DecodeError, UnicodeDecodeError) as error:
+        if _OUT_OF_MEMORY in str(error):
+            raise MemoryError from error
         raise EventDecodeError(
             f"The payload of {len(payload)} bytes is no {message_type.__name__}: {error}."
         ) from error

@@ -36,7 +36,6 @@ from lineage_store.ingest.lease import divide, release_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batches import Batches
-from lineage_store.ingest.read.worker import ReaderStuckError, Worker
 from lineage_store.json_values import iso
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
@@ -46,6 +45,7 @@ from lineage_store.store.database.pool import renew
 from lineage_store.store.holders import holder_name
 from lineage_store.store.leases import Lease
 from lineage_store.times import from_unix
+from lineage_store.worker import ReaderStuckError, Worker
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from typing import NamedTuple
 from lineage_store.config import Settings
 from lineage_store.ingest.problems import MOST_FAILED_READS
 from lineage_store.ingest.read.batch import Batch, fill
-from lineage_store.ingest.read.worker import Pending, ReaderStuckError, Worker, failure_of
 from lineage_store.store.records import FileKey, KnownFile
+from lineage_store.texts import to_stored
+from lineage_store.worker import Pending, ReaderStuckError, ReadingFailedError, Worker
 
 log = logging.getLogger(__name__)
 
@@ -104,3 +105,11 @@ class Apart:
         """End the process and forget the files. Raises ReaderStuckError when it does not end."""
         self._waiting, self._begun = {}, None
         self._worker.close()
+
+
+def failure_of(error: Exception, train_id: str, name: str) -> str:
+    """Return why reading a log file failed. Log an error that the call raised, with its traceback."""
+    if isinstance(error, ReadingFailedError):
+        return str(error)
+    log.error("reading failed", extra={"train_id": train_id, "file": name}, exc_info=error)
+    return f"Reading failed with {type(error).__name__}: {to_stored(str(error))[:200]}."

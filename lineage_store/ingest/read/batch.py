@@ -20,10 +20,10 @@ from pathlib import Path
 from lineage_store.config import Settings
 from lineage_store.eventlog.records.framing import NeedData, Suspect
 from lineage_store.findings import Finding, finding
+from lineage_store.gc_pause import uncollected
 from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.chunk import Chunk
 from lineage_store.ingest.decode.rows import LOOK_AHEAD
-from lineage_store.ingest.gc_pause import uncollected
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.comparing import Compared, compare

@@ -21,19 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lineage_store.config import Settings
-from lineage_store.ingest.read.apart import Apart
+from lineage_store.ingest.read.apart import Apart, failure_of
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.ingest.read.comparing import Compared
 from lineage_store.ingest.read.turns import Cost, Place, Turns, Waiting, path_of
-from lineage_store.ingest.read.worker import (
-    Pending,
-    Reader,
-    ReaderStuckError,
-    ReadingFailedError,
-    Worker,
-    failure_of,
-)
 from lineage_store.store.records import Advance, KnownFile, NewFile
+from lineage_store.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 
 log = logging.getLogger(__name__)
 

@@ -1,18 +1,22 @@
 """The samples of a job: scalars are read from the database, payloads from the log files to which it points."""
 
+from lineage_store.eventlog.payload_files import PayloadSource
 from lineage_store.query.samples.buckets import Curve, curves
-from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, payloads
-from lineage_store.query.samples.recorded import Recorded, recorded_payloads, recorded_scalars
+from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, count_payloads, payloads
+from lineage_store.query.samples.recorded import Choose, Recorded, recorded_payloads, recorded_scalars
 from lineage_store.query.samples.scalars import Scalars, scalars
 from lineage_store.query.samples.series import Series, find_series, step_bounds, tags
 
 __all__ = [
+    "Choose",
     "Curve",
     "HistogramSummary",
     "PayloadSample",
+    "PayloadSource",
     "Recorded",
     "Scalars",
     "Series",
+    "count_payloads",
     "curves",
     "find_series",
     "payloads",

@@ -8,17 +8,19 @@ ingested; otherwise PayloadUnavailableError names the file, the bytes and the re
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select
 
-from lineage_store.errors import LineageParamValueError, LineageStoreError
-from lineage_store.eventlog.formats import format_of
+from lineage_store.errors import LineageParamValueError
+from lineage_store.eventlog.payload_files import MOST_BYTES, FramePlace, PayloadSource
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.plugins import BY_NAME, PLUGINS
-from lineage_store.query.samples.log_bytes import FramePlace, read_frame
 from lineage_store.query.samples.series import Series, find_series, step_bounds
-from lineage_store.store.schema.tables import payload_sample
+from lineage_store.store.database.dialects import among
+from lineage_store.store.schema.tables import payload_sample, series
 
 READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_value)
 
@@ -53,11 +55,19 @@ class PayloadSample:
     """The size of the encoded value."""
     statistics: HistogramSummary | None
     """None unless this is a histogram."""
-    place: FramePlace
-    value_index: int
+    source: PayloadSource
+    """Where it is."""
 
-    def read(self) -> Any:
+    @property
+    def place(self) -> FramePlace:
+        """The place of its frame in the log file."""
+        return self.source.place
+
+    def read(self, *, most_bytes: int | None = MOST_BYTES) -> Any:
         """Read the payload from its log file.
+
+        Args:
+            most_bytes: refuse a payload that takes more memory, by an estimate made before it is decoded; None: never.
 
         Returns:
             histogram: `Histogram` (left, width, count); image: `Image` (png bytes, height, width); tensor: numpy array;
@@ -65,14 +75,12 @@ class PayloadSample:
 
         Raises:
             PayloadUnavailableError: the log file is missing, unreadable or no longer has the payload.
+            PayloadTooCostlyError: it takes too much memory; a PayloadUnavailableError too.
         """
-        frame = read_frame(self.place)
         try:
-            log_format = format_of(self.place.format)
-            payload = log_format.payload_of(frame, self.place.checksum)
-            return log_format.decode_payload(self.plugin, payload, self.value_index)
-        except LineageStoreError as error:
-            raise self.place.unavailable(error.message.rstrip(".")) from error
+            return self.source.read(most_bytes)
+        except MemoryError as error:
+            raise self.source.too_costly("more memory than this process may have") from error
 
 
 def payloads(
@@ -86,6 +94,7 @@ def payloads(
     start: int | None = None,
     stop: int | None = None,
     device: int | None = None,
+    limit: int | None = None,
 ) -> list[PayloadSample]:
     """Return the payloads of a tag from step `start` up to but not including `stop`, ascending, one for each step.
 
@@ -94,40 +103,98 @@ def payloads(
         plugin: histogram, image, tensor, graph or landscape.
         tag: with or without MindInsight's suffix; for a graph, the name of its log file.
         device: read only the files of this device; None reads all, and the later file name wins a step.
+        limit: return the first so many; None: all.
 
     Raises:
         SampleNotFoundError: there is no such tag; the error names close ones.
         LineageParamTypeError: a step is no integer, or the tag is no text.
-        LineageParamValueError: there is no such plugin.
+        LineageParamValueError: there is no such plugin, or the limit is no positive number.
     """
-    if plugin not in READ_FROM_FILES:
-        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
     first, end = step_bounds(start, stop)
     job, wanted = (base_dir_path, train_id), (plugin, tag)
+    if limit is not None and not (isinstance(limit, int) and limit > 0):
+        raise LineageParamValueError(f"limit = {limit!r} must be a whole number from 1 on, or None.")
     found: dict[int, PayloadSample] = {}
-    for series in find_series(connection, job_id, plugin, tag, device):
-        found |= {each.step: each for each in payloads_of(connection, job, series, wanted, first, end)}
+    for of_file in _series(connection, job_id, plugin, tag, device):
+        some = payloads_of(connection, job, of_file, wanted, first, end, limit)
+        found |= {each.step: each for each in some}
+        if (
+            limit is not None and len(found) >= limit
+        ):  # later files cannot put a step behind these among the first
+            found = {step: found[step] for step in sorted(found)[:limit]}
+            end = max(found) + 1 if max(found) < LARGEST_INTEGER else None
     return [found[step] for step in sorted(found)]
+
+
+def count_payloads(
+    connection: Connection,
+    job_id: int,
+    plugin: str,
+    tag: str,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
+    device: int | None = None,
+) -> int:
+    """Return how many payloads `payloads` returns without a limit. Raises as it does."""
+    first, end = step_bounds(start, stop)
+    found = _series(connection, job_id, plugin, tag, device)
+    step, numbers = payload_sample.c.step, [each.number for each in found]
+    of_series = and_(
+        payload_sample.c.job_id == series.c.job_id, payload_sample.c.series_no == series.c.series_no
+    )
+    wanted = [
+        series.c.job_id == job_id,
+        among(connection, series.c.series_no, numbers),
+        or_(series.c.superseded_from.is_(None), step < series.c.superseded_from),
+    ]
+    wanted += [] if first is None else [step >= first]
+    wanted += [] if end is None else [step < end]
+    counted = func.count() if len(found) == 1 else func.count(step.distinct())
+    statement = select(counted).select_from(series).join(payload_sample, of_series).where(*wanted)
+    return connection.execute(statement).scalar_one()
+
+
+def _series(connection: Connection, job_id: int, plugin: str, tag: str, device: int | None) -> list[Series]:
+    if plugin not in READ_FROM_FILES:
+        raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
+    return find_series(connection, job_id, plugin, tag, device)
 
 
 def payloads_of(
     connection: Connection,
     job: tuple[str, str],
-    series: Series,
+    of_file: Series,
     wanted: tuple[str, str],
     start: int | None = None,
     stop: int | None = None,
+    limit: int | None = None,
 ) -> list[PayloadSample]:
-    """Return the effective payloads of one series, ascending by step.
+    """Return the first `limit` effective payloads of one series, ascending by step.
 
     `job` is (base dir, train id), `wanted` is (plugin, tag).
     """
-    statement = select(payload_sample).where(series.effective(payload_sample, start, stop))
-    rows = connection.execute(statement.order_by(payload_sample.c.step)).mappings()
-    return [_sample(row, series, job, wanted) for row in rows]
+    statement = select(payload_sample).where(of_file.effective(payload_sample, start, stop))
+    rows = connection.execute(statement.order_by(payload_sample.c.step).limit(limit)).mappings()
+    return [_sample(row, of_file, job, wanted) for row in rows]
 
 
-def _sample(row: RowMapping, series: Series, job: tuple[str, str], wanted: tuple[str, str]) -> PayloadSample:
+def payloads_at(
+    connection: Connection,
+    job: tuple[str, str],
+    of_file: Series,
+    wanted: tuple[str, str],
+    steps: Sequence[int],
+) -> list[PayloadSample]:
+    """Return the payloads of one series at these steps, ascending; superseded ones too."""
+    at_steps = and_(of_file.of(payload_sample), among(connection, payload_sample.c.step, steps))
+    rows = connection.execute(
+        select(payload_sample).where(at_steps).order_by(payload_sample.c.step)
+    ).mappings()
+    return [_sample(row, of_file, job, wanted) for row in rows]
+
+
+def _sample(row: RowMapping, of_file: Series, job: tuple[str, str], wanted: tuple[str, str]) -> PayloadSample:
     plugin, tag = wanted
     frame = row["frame_offset"], row["frame_length"], row["checksum"]
     return PayloadSample(
@@ -135,13 +202,14 @@ def _sample(row: RowMapping, series: Series, job: tuple[str, str], wanted: tuple
         tag=tag,
         step=row["step"],
         wall_time=row["wall_time"],
-        device=series.device,
+        device=of_file.device,
         dtype=row["dtype"],
         shape=None if row["shape"] is None else tuple(json.loads(row["shape"])),
         size_bytes=row["size_bytes"],
         statistics=_summary(row) if BY_NAME[plugin].has_statistics else None,
-        place=FramePlace(*job, series.log_file, series.format, *frame),
-        value_index=row["value_index"],
+        source=PayloadSource(
+            FramePlace(*job, of_file.log_file, of_file.format, *frame), plugin, row["value_index"]
+        ),
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
 
-_ROWS_AT_A_TIME = 20_000
+ROWS_AT_A_TIME = 20_000
 Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -109,13 +109,13 @@ def scalars(
 def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns:
     """Return steps, wall times and values of the samples of one series that meet a condition, ascending by step."""
     statement = _SAMPLES.where(wanted)
-    with connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
+    with connection.execute(statement, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
         return joined(map(_columns, rows.partitions()))
 
 
 def read_series(connection: Connection, series: Series) -> Columns:
     """Return steps, wall times and values of all samples of a series of which none is superseded."""
-    if series.rows > _ROWS_AT_A_TIME:
+    if series.rows > ROWS_AT_A_TIME:
         return read_columns(connection, series.effective(scalar_sample, None, None))
     return _columns(run(connection, _OF_SERIES, of_job=series.job_id, of_series=series.number))
 

@@ -53,11 +53,15 @@ class Series:
         """The number of its samples that are in the database."""
         return self.sample_count - self.thinned_count
 
+    def of(self, samples: Table) -> ColumnElement[bool]:
+        """Return the condition for all of its samples."""
+        return and_(samples.c.job_id == self.job_id, samples.c.series_no == self.number)
+
     def effective(self, samples: Table, start: int | None, stop: int | None) -> ColumnElement[bool]:
         """Return the condition for samples from `start` up to but not `stop` that no newer file wrote again."""
         step = samples.c.step
         ends = [stop for stop in (stop, self.superseded_from) if stop is not None]
-        wanted = [samples.c.job_id == self.job_id, samples.c.series_no == self.number]
+        wanted = [self.of(samples)]
         if start is not None:
             wanted.append(step >= start)
         if ends:

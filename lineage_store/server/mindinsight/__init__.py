@@ -4,7 +4,3 @@ In: requests below `/v1/mindinsight`. Out: JSON and images; the files of MindIns
 family of endpoints translates requests and answers; sampling, re-binning, graphs, slices and importance are pure
 functions in modules of their own. Does not know: the store beyond `LineageStore`.
 """
-
-from lineage_store.server.mindinsight.routes import install
-
-__all__ = ["install"]

@@ -6,8 +6,16 @@ from typing import Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE
-from lineage_store.server.mindinsight.protocol import Answer, Query, RefusedError, picture, read_integer
-from lineage_store.server.mindinsight.samples import NO_DATA, kept_payloads, stored_tag
+from lineage_store.server.decoding import Answer, Decoding
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, picture, read_integer
+from lineage_store.server.mindinsight.samples import (
+    NO_DATA,
+    Payload,
+    decoded,
+    described,
+    kept_payloads,
+    stored_tag,
+)
 from lineage_store.server.mindinsight.site import Site
 
 NEWEST = -1
@@ -26,7 +34,7 @@ def metadata(site: Site, query: Query) -> dict[str, Any]:
     return {"metadatas": shown}
 
 
-def single_image(site: Site, query: Query) -> Answer:
+def single_image(site: Site, query: Query) -> Answer | Decoding:
     """Return the recorded bytes of an image, of any recorded step."""
     train_id, tag = query.required("train_id"), query.required("tag")
     step = read_integer("step", query.required("step"))
@@ -35,11 +43,15 @@ def single_image(site: Site, query: Query) -> Answer:
     samples = kept_payloads(site, job, IMAGE, stored)
     found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
     if not found:
-        found = site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1)
+        found = described(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
     if not found:
         raise _no_image("Can not find the step with given train job id and tag.")
+    return decoded(_shown, found[:1], found[0])
+
+
+def _shown(payload: Payload) -> Answer:
     try:
-        return picture(found[0].read().png)
+        return picture(payload.source.read().png)
     except PayloadUnavailableError:
         raise _no_image("Its log file is gone or has changed.") from None
 

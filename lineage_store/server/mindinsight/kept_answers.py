@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from lineage_store.server.mindinsight.protocol import Answer
+from lineage_store.server.decoding import Answer
 
 _MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
 

@@ -2,68 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.fields import LISTED
 from lineage_store.json_values import for_json
 from lineage_store.plugins import LANDSCAPE
+from lineage_store.server.decoding import Answer, Decoding
 from lineage_store.server.mindinsight.importance import LOSS
 from lineage_store.server.mindinsight.interval_ids import interval_id
-from lineage_store.server.mindinsight.protocol import Query, no_such_job
-from lineage_store.server.mindinsight.samples import kept_payloads
+from lineage_store.server.mindinsight.protocol import Query, no_such_job, to_json
+from lineage_store.server.mindinsight.samples import Payload, decoded, kept_payloads
 from lineage_store.server.mindinsight.site import IN_MANAGER, LOSS_LANDSCAPE, Job, Site
 
 NO_LANDSCAPE, MALFORMED = "50545017", "50540002"
 _LINEAGE = [field.name for field in LISTED if field.type == "float" or field.name in ("network", "optimizer")]
 
 
-def intervals(site: Site, query: Query) -> dict[str, Any]:
+def intervals(site: Site, query: Query) -> Answer | Decoding:
     """Return the first and last step or epoch of each landscape that has intervals, with an id for each."""
-    job = site.job(query.required("train_id"), IN_MANAGER)
-    found = [list(each.intervals) for each in _landscapes(site, job) if each.intervals]
-    shown = sorted(found, key=lambda interval: interval[0])
-    return {"intervals": [{"id": interval_id(each), "value": [each[0], each[-1]]} for each in shown]}
+    found = _recorded(site, site.job(query.required("train_id"), IN_MANAGER))
+    return decoded(_intervals, found, found)
 
 
-def landscapes(site: Site, query: Query) -> dict[str, Any]:
+def landscapes(site: Site, query: Query) -> Answer | Decoding:
     """Return one landscape of each job: that of an interval, or the final one."""
     train_ids = query.all("train_id")
     jobs = site.jobs(train_ids)
     kind, wanted = [*query.all("type"), "interval"][0], query.get("interval_id")
-    return {"landscapes": [_landscape(site, jobs, train_id, kind, wanted) for train_id in train_ids]}
+    asked = [_Asked.of(site, jobs, train_id) for train_id in train_ids]
+    return decoded(_landscapes, [each for job in asked for each in job.recorded], asked, kind, wanted)
 
 
-def _landscape(
-    site: Site, jobs: dict[str, Job], train_id: str, kind: str, wanted: str | None
-) -> dict[str, Any]:
-    if not train_id.startswith("./"):
-        return {"error_code": MALFORMED, "train_id": train_id}
-    if train_id not in jobs:
-        raise no_such_job(IN_MANAGER)
-    for each in _landscapes(site, jobs[train_id]):
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A job of which a landscape is wanted."""
+
+    train_id: str
+    recorded: Sequence[Payload] = ()
+    lineage: Mapping[str, Any] = field(default_factory=dict)
+    error_code: str = NO_LANDSCAPE
+    """The code if none of the landscapes is the wanted one."""
+
+    @classmethod
+    def of(cls, site: Site, jobs: Mapping[str, Job], train_id: str) -> _Asked:
+        if not train_id.startswith("./"):
+            return cls(train_id, error_code=MALFORMED)
+        if train_id not in jobs:
+            raise no_such_job(IN_MANAGER)
+        return cls(train_id, _recorded(site, jobs[train_id]), _lineage(site, train_id))
+
+
+def _recorded(site: Site, job: Job) -> list[Payload]:
+    """Return the landscapes of a job, tag by tag."""
+    tags = (job.stored_tag(LANDSCAPE, tag) for tag in job.tags[LOSS_LANDSCAPE])
+    return [each for tag in tags if tag is not None for each in kept_payloads(site, job, LANDSCAPE, tag)]
+
+
+def _intervals(recorded: Sequence[Payload]) -> Answer:
+    found = [list(each.intervals) for each in _read(recorded) if each.intervals]
+    shown = sorted(found, key=lambda interval: interval[0])
+    return Answer(
+        to_json({"intervals": [{"id": interval_id(each), "value": [each[0], each[-1]]} for each in shown]})
+    )
+
+
+def _landscapes(asked: Sequence[_Asked], kind: str, wanted: str | None) -> Answer:
+    return Answer(to_json({"landscapes": [_landscape(job, kind, wanted) for job in asked]}))
+
+
+def _landscape(job: _Asked, kind: str, wanted: str | None) -> dict[str, Any]:
+    for each in _read(job.recorded):
         is_final = not each.intervals
         if (is_final and kind == "final") or (
             not is_final and kind == "interval" and interval_id(each.intervals) == wanted
         ):
-            return {"train_id": train_id, **_shown(each, _lineage(site, train_id))}
-    return {"error_code": NO_LANDSCAPE, "train_id": train_id}
+            return {"train_id": job.train_id, **_shown(each, job.lineage)}
+    return {"error_code": job.error_code, "train_id": job.train_id}
 
 
-def _landscapes(site: Site, job: Job) -> Iterator[Any]:
-    """Yield every landscape that can still be read from its log file, tag by tag."""
-    for tag in job.tags[LOSS_LANDSCAPE]:
-        stored = job.stored_tag(LANDSCAPE, tag)
-        assert stored is not None
-        for sample in kept_payloads(site, job, LANDSCAPE, stored):
-            try:
-                yield sample.read()
-            except PayloadUnavailableError:
-                continue
+def _read(recorded: Sequence[Payload]) -> Iterator[Any]:
+    """Yield every landscape that can still be read from its log file."""
+    for each in recorded:
+        with suppress(PayloadUnavailableError):
+            yield each.source.read()
 
 
-def _shown(landscape: Any, lineage: dict[str, Any]) -> dict[str, Any]:
+def _shown(landscape: Any, lineage: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {
         "decomposition": landscape.decomposition,
         "unit": landscape.unit,

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineage_store.json_values import for_json
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
+from lineage_store.server.decoding import Answer
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 HEADERS = {
@@ -35,7 +37,10 @@ class RefusedError(Exception):
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         self.code, self.status = code, status
         self.message = " ".join(message.split())
-        super().__init__(self.message)
+        super().__init__(code, self.message, status)  # so that it comes out of another process as it is
+
+    def __str__(self) -> str:
+        return self.message
 
 
 NO_SUCH_JOB = "50545005"
@@ -62,6 +67,21 @@ def wrong_value(detail: str) -> RefusedError:
 def missing(name: str) -> RefusedError:
     """Return the refusal for a missing parameter."""
     return RefusedError("50540003", f"Param missing. '{name}' is required.")
+
+
+_TOO_COSTLY = {
+    GRAPH: ("5054500C", "Graph is not exist."),
+    IMAGE: ("5054500D", "Image is not exist."),
+    HISTOGRAM: ("5054500F", "Histogram value is not exist."),
+    TENSOR: ("50545016", "Tensor is too large to show on UI."),
+    LANDSCAPE: ("50545017", "Landscape is not exist."),
+}
+
+
+def too_costly(plugin: str, reason: str) -> RefusedError:
+    """Return the refusal for payloads of a plugin that take too much time or memory; `reason` is a sentence."""
+    code, message = _TOO_COSTLY[plugin]
+    return RefusedError(code, f"{message} Detail: {reason}", 422)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +119,6 @@ class Query:
         if not 1 <= limit <= most:
             raise wrong_value(f"'limit' should in [1, {most}].")
         return offset, limit
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The body of an answer: JSON, or an image as it was recorded."""
-
-    content: bytes
-    media_type: str = "application/json"
 
 
 def picture(content: bytes) -> Answer:

@@ -21,8 +21,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lineage_store.api import LineageStore, real_path
-from lineage_store.errors import MindInsightException, RequestRefusedError, TrainJobNotFoundError
+from lineage_store.errors import (
+    MindInsightException,
+    PayloadTooCostlyError,
+    RequestRefusedError,
+    TrainJobNotFoundError,
+)
 from lineage_store.server import problems
+from lineage_store.server.decoding import Answer, Decoding
 from lineage_store.server.guard import refuse_remarks
 from lineage_store.server.mindinsight import (
     graphs,
@@ -42,11 +48,11 @@ from lineage_store.server.mindinsight.protocol import (
     NO_SUCH_METHOD,
     NO_SUCH_PATH,
     SYSTEM_ERROR,
-    Answer,
     Query,
     RefusedError,
     no_such_job,
     to_json,
+    too_costly,
     wrong_value,
 )
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
@@ -148,6 +154,8 @@ class _Paths:
             return _refusal(error)
         except TrainJobNotFoundError:  # removed while the request was being answered
             return _refusal(no_such_job(IN_CACHE))
+        except PayloadTooCostlyError as error:
+            return _refusal(too_costly(error.plugin, error.reason))
         except MindInsightException as error:
             status = problems.status_of(error).value
             return _refusal(RefusedError(SYSTEM_ERROR.code, SYSTEM_ERROR.message, status))
@@ -176,25 +184,22 @@ class _Paths:
     async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Answer:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
 
-        def made(store: LineageStore) -> Answer:
-            found = endpoint.answer(self._site(store), given)
-            return found if isinstance(found, Answer) else Answer(to_json(found))
+        def made(store: LineageStore) -> Answer | Decoding:
+            with store.snapshot():
+                found = endpoint.answer(self._site(store), given)
+            return found if isinstance(found, Answer | Decoding) else Answer(to_json(found))
 
-        def kept_or_made(store: LineageStore) -> tuple[Hashable, Answer | None]:
+        def kept_or_made(store: LineageStore) -> tuple[Hashable, Answer | Decoding | None]:
             now = (self._state.since(), len(self._opened), key)
             found = self._kept.get(now)
-            if found is None and not endpoint.heavy:
-                with store.snapshot():
-                    found = made(store)
-                self._kept.keep(now, found)
-            return now, found
+            return now, found if found is not None or endpoint.heavy else made(store)
 
         if not endpoint.keeps:
-            return await ask(made, heavy=endpoint.heavy)
+            return await ask.decoded(made, heavy=endpoint.heavy)
         now, found = await ask(kept_or_made)
-        if found is None:
-            found = await ask(made, heavy=True)
-            self._kept.keep(now, found)
+        if not isinstance(found, Answer):
+            found = await ask.decoded(made, heavy=True)
+        self._kept.keep(now, found)
         return found
 
     async def _annotate(self, ask: Asker, request: Request, query: Query) -> Answer:
@@ -251,4 +256,5 @@ async def _read_body(request: Request, needs_type: bool) -> Any:
 
 def _refusal(error: RefusedError) -> Response:
     content = to_json({"error_code": error.code, "error_msg": error.message})
-    return Response(content, error.status, HEADERS, "application/json")
+    waits = {"Retry-After": str(problems.RETRY_AFTER_S)} if problems.waits(error.status) else {}
+    return Response(content, error.status, HEADERS | waits, "application/json")

@@ -6,44 +6,78 @@ requested by its step is read from the store instead, which has every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lineage_store.plugins import SCALAR
+from lineage_store.server.decoding import Answer, Decoding
 from lineage_store.server.mindinsight.protocol import RefusedError
 from lineage_store.server.mindinsight.sampling import Run, kept
 from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
 
 if TYPE_CHECKING:
-    from lineage_store.api.reports import PayloadSample, Recorded
+    import numpy as np
+    from numpy.typing import NDArray
 
-T = TypeVar("T")
+    from lineage_store.api.reports import PayloadSample, PayloadSource, Recorded
+
 NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A payload: what its endpoint shows of it, and where it is. A process that decodes it needs no more."""
+
+    step: int
+    wall_time: float | None
+    shape: Sequence[int] | None
+    dtype: str | None
+    source: PayloadSource
+
+
+def described(samples: Iterable[PayloadSample]) -> list[Payload]:
+    """Return payloads of the store as endpoints hand them to processes."""
+    return [Payload(each.step, each.wall_time, each.shape, each.dtype, each.source) for each in samples]
+
+
+def decoded(
+    make: Callable[..., Answer], payloads: Sequence[Payload], *arguments: object
+) -> Answer | Decoding:
+    """Have `make(*arguments)` called in a process, which reads these payloads; without any, call it here."""
+    if not payloads:
+        return make(*arguments)
+    return Decoding(make, arguments, [each.source for each in payloads])
 
 
 def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float]]:
     """Return the kept samples (wall time in unix s, step, value) of a scalar; `tag` as in the store."""
-    parts = _in_reading_order(site.store.recorded_scalars(site.base_dir, job.train_id, tag))
-    runs = [Run(part.file_time, part.samples.steps.tolist()) for part in parts]
-    rows = [
-        list(zip(part.samples.wall_times.tolist(), run.steps, part.samples.values.tolist(), strict=True))
-        for part, run in zip(parts, runs, strict=True)
-    ]
-    return [rows[run][index] for run, index in kept(runs, SAMPLES[SCALAR] * site.limits)]
+    recorded = site.store.recorded_scalars(site.base_dir, job.train_id, tag)
+    files = [(part.file_time, part.log_file, part.samples.steps) for part in recorded]
+    found = []
+    for part, index in _kept(files, SAMPLES[SCALAR] * site.limits):
+        samples = recorded[part].samples
+        columns = samples.wall_times, samples.steps, samples.values
+        wall_time, step, value = (column[index].item() for column in columns)
+        found.append((wall_time, step, value))
+    return found
 
 
 def kept_payloads(
-    site: Site, job: Job, plugin: str, tag: str, counts: Callable[[PayloadSample], bool] = lambda sample: True
-) -> list[PayloadSample]:
+    site: Site, job: Job, plugin: str, tag: str, *, most_long: int | None = None
+) -> list[Payload]:
     """Return the kept payloads of a tag; `plugin` and `tag` as in the store.
 
-    Samples for which `counts` is False are left out before sampling.
+    Samples whose first dimension is greater than `most_long` are left out before sampling.
     """
-    parts = _in_reading_order(site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag))
-    taken = [list(filter(counts, part.samples)) for part in parts]
-    steps = ([sample.step for sample in samples] for samples in taken)
-    runs = [Run(part.file_time, of_part) for part, of_part in zip(parts, steps, strict=True)]
-    return [taken[run][index] for run, index in kept(runs, SAMPLES[plugin] * site.limits)]
+
+    def choose(recorded: Sequence[Recorded[NDArray[np.int64]]]) -> Sequence[tuple[int, int]]:
+        files = [(part.file_time, part.log_file, part.samples) for part in recorded]
+        return _kept(files, SAMPLES[plugin] * site.limits)
+
+    return described(
+        site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag, choose, most_long=most_long)
+    )
 
 
 def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
@@ -54,7 +88,12 @@ def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
     return found
 
 
-def _in_reading_order(recorded: list[Recorded[T]]) -> list[Recorded[T]]:
-    """Sort parts as MindInsight reads files: by start time; among files of one second, descending by name."""
-    by_name = sorted(recorded, key=lambda part: part.log_file, reverse=True)
-    return sorted(by_name, key=lambda part: part.file_time)
+def _kept(files: Sequence[tuple[int, str, NDArray[np.int64]]], most: int) -> list[tuple[int, int]]:
+    """Return the kept samples of files (start time, name, steps) as (number of the file, index of the step).
+
+    MindInsight reads files by their start time; among files of one second, descending by name.
+    """
+    by_name = sorted(range(len(files)), key=lambda number: files[number][1], reverse=True)
+    order = sorted(by_name, key=lambda number: files[number][0])
+    runs = [Run(files[number][0], files[number][2].tolist()) for number in order]
+    return [(order[run], index) for run, index in kept(runs, most)]

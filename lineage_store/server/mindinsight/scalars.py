@@ -10,8 +10,9 @@ import math
 from typing import Any
 
 from lineage_store.plugins import SCALAR
-from lineage_store.server.answers import to_json
-from lineage_store.server.mindinsight.protocol import Answer, Query, RefusedError, wrong_type
+from lineage_store.server.decoding import Answer
+from lineage_store.server.json_bytes import to_json
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, wrong_type
 from lineage_store.server.mindinsight.samples import NO_DATA, kept_scalars
 from lineage_store.server.mindinsight.site import Job, Site
 

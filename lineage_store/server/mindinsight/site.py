@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import LineageStore
-from lineage_store.api.reports import JobContents
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.server.mindinsight.protocol import no_such_job
+
+if TYPE_CHECKING:
+    from lineage_store.api.reports import JobContents
 
 OPTIMIZED_GRAPH, LOSS_LANDSCAPE = "optimized_graph", "loss_landscape"
 PLUGIN_NAMES = {
@@ -73,7 +75,8 @@ class Site:
         """Return the jobs that the store knows, by train id."""
         if not (self.base_dir and train_ids):
             return {}
-        found = self.store.job_contents(self.base_dir, list(dict.fromkeys(train_ids)))
+        named = list(dict.fromkeys(train_ids))
+        found = self.store.job_contents(self.base_dir, named, most_tags=MOST_TAGS * self.limits)
         return {name: Job(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()}
 
     def job(self, train_id: str, otherwise: str = IN_CACHE) -> Job:

@@ -26,7 +26,7 @@ async def tags(ask: Ask, job: Job, series: bool = True) -> Response:
 
     def answer(store: LineageStore) -> dict[str, Any]:
         place = job.place(store)
-        found = _rows(store.job_report(*place).series) if series else []
+        found = _rows(store.job_report(*place, parts=["series"]).series) if series else []
         return {"tags": store.tags(*place), "series": found}
 
     return await unless_known(ask, answer)
@@ -54,7 +54,8 @@ async def evaluations(ask: Ask, job: Job) -> Response:
 async def files(ask: Ask, job: Job) -> Response:
     """The job's log files, and how far they are read."""
     return await unless_known(
-        ask, lambda store: {"files": _rows(store.job_report(*job.place(store)).log_files)}
+        ask,
+        lambda store: {"files": _rows(store.job_report(*job.place(store), parts=["log_files"]).log_files)},
     )
 
 
@@ -70,7 +71,7 @@ async def job(ask: Ask, job: Job) -> Response:
     """Everything about one job but what it recorded step by step."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
-        report = store.job_report(*job.place(store))
+        report = store.job_report(*job.place(store), parts=["metrics", "user_info", "problems"])
         return {
             "job": for_json(report.job),
             "metrics": _rows(report.metrics),

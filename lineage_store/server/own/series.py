@@ -17,7 +17,8 @@ from starlette.responses import Response
 from lineage_store.api import LineageStore
 from lineage_store.api.reports import Curve
 from lineage_store.json_values import for_json
-from lineage_store.server.answers import JsonResponse, numbers, to_json
+from lineage_store.server.answers import JsonResponse
+from lineage_store.server.json_bytes import numbers, to_json
 from lineage_store.server.own import models
 from lineage_store.server.own.names import NamedJob
 from lineage_store.server.state import Ask

@@ -7,9 +7,9 @@ from pathlib import Path
 from helpers.log_writer import Log
 from helpers.served import serving
 from lineage_store import LineageStore
+from lineage_store.server.decoding import Answer
 from lineage_store.server.mindinsight import kept_answers
 from lineage_store.server.mindinsight.kept_answers import KeptAnswers
-from lineage_store.server.mindinsight.protocol import Answer
 
 BEGIN = "/v1/mindinsight"
 

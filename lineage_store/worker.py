@@ -3,13 +3,14 @@
 In: calls of importable functions. Out: what they return, or why they did not: past the deadline, out of memory, ended
 by a signal. Promises: whatever a file or its disk does to the process, this one goes on; the deadline does not include
 the start of the process, so that no file is blamed for a slow machine; while a process waits for a disk that does not
-answer, so that not even SIGKILL ends it, no second one is started. Does not know which functions are called.
+answer, so that not even SIGKILL ends it, no second one is started; the process ends with this one, also in the midst of
+a call. Ingest has one per base dir, a server a few for what people look at. Does not know which functions are called.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib
-import logging
 import os
 import resource
 import signal
@@ -25,10 +26,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.ingest.gc_pause import uncollected
-from lineage_store.texts import to_stored
-
-log = logging.getLogger(__name__)
+from lineage_store.gc_pause import uncollected
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -93,14 +91,13 @@ class Worker:
         `submit` does so when there is no process. Raises ReaderStuckError when the process does not become ready,
         OSError when the system refuses to start one.
         """
-        if self._process is not None:  # the previous one did not end when it was killed
-            self._await_end(self._process)
+        self.close()  # the previous one may have been ended by others, or did not end when it was killed
         ours, theirs = Pipe()
         with theirs:
             end, most = theirs.fileno(), self._memory_bytes
-            serving = f"from lineage_store.ingest.read import worker; worker.serve({end}, {most}, {module!r})"
+            serving = f"from lineage_store import worker; worker.serve({end}, {most}, {module!r})"
             command = [sys.executable, "-P", "-c", serving]  # no module that lies in the working directory
-            self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.DEVNULL)  # noqa: S603
+            self._process = subprocess.Popen(command, pass_fds=[end], stdin=subprocess.PIPE)  # noqa: S603
         _limit_waiting(ours, STARTS_WITHIN_S)
         self.is_awaited = True
         try:
@@ -123,7 +120,7 @@ class Worker:
         if self._unanswered:
             with suppress(Exception):
                 self.result()
-        channel = self._channel or self.start(call.__module__)
+        channel = self._channel if self.is_running and self._channel else self.start(call.__module__)
         try:
             channel.send((call, args, kwargs))
         except OSError as error:
@@ -155,7 +152,7 @@ class Worker:
     @property
     def is_running(self) -> bool:
         """Whether there is a process that takes calls."""
-        return self._channel is not None
+        return self._channel is not None and self._process is not None and self._process.poll() is None
 
     @property
     def is_done(self) -> bool:
@@ -166,6 +163,20 @@ class Worker:
         """Give up the last call, which took too long, and end the process. Raises ReadingFailedError."""
         raise self._failure(BlockingIOError())
 
+    def kill(self) -> None:
+        """End the process from another thread than the one that waits for its answer, which is told so at once."""
+        if (process := self._process) is not None:
+            process.kill()
+
+    @property
+    def resident_bytes(self) -> int:
+        """How much memory the process has; 0 without one."""
+        try:
+            with open(f"/proc/{self._process.pid if self._process else 0}/statm", "rb") as file:
+                return int(file.read().split()[1]) * resource.getpagesize()
+        except OSError:
+            return 0
+
     def close(self) -> None:
         """End the process, if there is one. Raises ReaderStuckError when it does not end."""
         self._unanswered = False
@@ -175,7 +186,6 @@ class Worker:
         if self._process is not None:
             self._process.kill()
             self._await_end(self._process)
-            self._process = None
 
     def _not_started(self, error: BaseException) -> ReaderStuckError:
         """End the process, and return why it did not become ready."""
@@ -208,19 +218,15 @@ class Worker:
                 f"The reading process {process.pid} waits for a disk that does not answer.",
                 hint="Look at the mount of the base dir. Reading goes on when the disk answers again.",
             ) from error
-
-
-def failure_of(error: Exception, train_id: str, name: str) -> str:
-    """Return why reading a log file failed. Log an error that the call raised, with its traceback."""
-    if isinstance(error, ReadingFailedError):
-        return str(error)
-    log.error("reading failed", extra={"train_id": train_id, "file": name}, exc_info=error)
-    return f"Reading failed with {type(error).__name__}: {to_stored(str(error))[:200]}."
+        assert process.stdin is not None
+        process.stdin.close()
+        self._process = None
 
 
 def serve(descriptor: int, memory_bytes: int, module: str) -> None:
     """Run in the reading process: say when it is ready, then answer calls until the channel is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    _end_with_the_other()
     # A core dump would be written to the working directory, which may be a base dir.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Errors of the channel: the other process has ended.
@@ -234,6 +240,16 @@ def serve(descriptor: int, memory_bytes: int, module: str) -> None:
         while True:
             call, args, kwargs = channel.recv()
             channel.send(_answer(call, args, kwargs))
+
+
+def _end_with_the_other() -> None:
+    """Have the system end this process when the other one ends, which it would otherwise notice behind a call alone.
+
+    Nothing is ever written to standard input, and the other process has its only other end: the system sends SIGIO,
+    which ends a process, when that is closed. PR_SET_PDEATHSIG would do so when the *thread* ends that started this.
+    """
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _answer(call: Callable[..., Any], args: Any, kwargs: Any) -> _Answer:
