@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 MANY_FILES = 1000
 """From this many files on, `reader_of` starts a reading process, which takes a third of a second to start."""
 _TOGETHER_SHARE = 0.3
-"""With `apart`, a batch ends after this share of `slow_reading_s`."""
+"""With `apart`, a batch ends when reading it has taken this share of `slow_reading_s` by itself."""
 
 
 class _Begun(NamedTuple):
