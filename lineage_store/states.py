@@ -49,6 +49,7 @@ class FileEvent(StrEnum):
 class JobState(StrEnum):
     """State of a job in the store."""
 
+    READING = "reading"
     LIVE = "live"
     STALLED = "stalled"
     FINISHED = "finished"
@@ -67,6 +68,7 @@ class JobEvent(StrEnum):
     """An event that changes the state of a job."""
 
     FOUND = "found"
+    WAITED = "waited"
     GREW = "grew"
     QUIET = "quiet"
     CLOSED = "closed"
@@ -135,6 +137,9 @@ TROUBLED = frozenset(
 )
 """States in which the store lacks more of the file than an end that is still being written."""
 
+WAITING_IN = (*sorted(_READ_ONCE), FileState.REPLACING)
+"""States in which a log file that is not read to its end waits for nothing but its turn."""
+
 UNSETTLED = (FileState.REPLACED, FileState.SUSPECT)
 """The states of a partial index: every pass queries for them, and few files are ever in them."""
 
@@ -144,13 +149,18 @@ def _from_any_other(after: JobState, meaning: str) -> Transition[JobState]:
 
 
 JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
-    JobEvent.FOUND: Transition(frozenset(), JobState.STALLED, "the store sees it for the first time"),
+    JobEvent.FOUND: Transition(frozenset(), JobState.READING, "the store sees it for the first time"),
+    JobEvent.WAITED: _from_any_other(
+        JobState.READING,
+        "a log file of it is not read to its end for the first time, or none has grown lately and one waits to be read",
+    ),
     JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown lately"),
     JobEvent.QUIET: _from_any_other(
         JobState.STALLED, "a log file of it may still be written, but none has grown lately"
     ),
     JobEvent.CLOSED: _from_any_other(
-        JobState.FINISHED, "the newest log file of each kind and device is closed"
+        JobState.FINISHED,
+        "the newest log file of each kind and device is closed, or recorded the end of its training",
     ),
     JobEvent.GONE: _from_any_other(JobState.MISSING, "no log file of it is left on disk"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_store.finding_kinds.kind import NOTE, STANDSTILL, Kind
+from lineage_store.finding_kinds.kind import NOTE, SOME_FILES, STANDSTILL, Kind
 
 RECURSIVE = "Use --recursive, or set recursive = true."
 _IS_IT_RUNNING = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
@@ -23,6 +23,26 @@ BASE_DIRS = (
         STANDSTILL,
         "{leader} leads it, but it was last searched {age_s:,.0f} s ago.",
         "The log of that ingester tells what it does; does the disk answer?",
+    ),
+    Kind(
+        "backlog",
+        NOTE,
+        "{files:,} log files wait to be read, {size:,} bytes: {pace}.",
+        "The store does not have them all yet: their jobs are `reading`.",
+        heading="reading",
+    ),
+    Kind(
+        "backlog_grows",
+        SOME_FILES,
+        "{files:,} log files wait to be read, {size:,} bytes, which is more than {before_s:,.0f} s ago: {pace}.",
+        "More is written than is read. Is the machine or its disk busy? Several daemons read a base dir that is divided: "
+        "see the setting `shards`.",
+    ),
+    Kind(
+        "backlog_stands",
+        STANDSTILL,
+        "{files:,} log files wait to be read, {size:,} bytes, and {why}.",
+        _IS_IT_RUNNING,
     ),
     Kind(
         "unknown_base_dir",

@@ -44,6 +44,8 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Callabl
                 "events": counts.events,
                 "samples": counts.samples,
                 "pending_bytes": left.pending_bytes,
+                "waiting_files": left.waiting_files,
+                "waiting_bytes": left.waiting_bytes,
                 "problems": left.problems,
             }
             cycles.write_cycle(connection, row, history, batches=counts.batches, batches_s=counts.batches_s)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,9 +28,10 @@ from lineage_store.ingest.report import Progress
 from lineage_store.ingest.scan.survey import ALL_KINDS, Scope, Survey, next_generation, survey
 from lineage_store.states import FileEvent
 from lineage_store.store.admin import planner_statistics as statistics
+from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey
+from lineage_store.store.records import FileKey, NewFile
 
 log = logging.getLogger(__name__)
 
@@ -133,9 +134,14 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
     read, read_before = set[FileKey](), counts.files_read
     with reading(ingester.engine) as connection:
         batches.begin_pass(database_time(connection), ends_at)
-    batches.add_found(todo.changed, todo.new)
-    _register_some(ingester, batches)
+    batches.add_changed(todo.changed)
+    _register(ingester, batches, todo.new)
+    _look_up_some(ingester, batches)
+    notes_at = time.monotonic() + ingester.settings.poll_interval_s
     for batch in batches:
+        if time.monotonic() >= notes_at:
+            _note_sizes(ingester, batches, todo)
+            notes_at = math.inf
         if ingester.should_stop():
             break
         started = time.monotonic()
@@ -151,16 +157,42 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
             ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
         else:
             batches.drop(batch)
-        _register_some(ingester, batches)
+        _look_up_some(ingester, batches)
         if time.monotonic() >= ends_at:
             break
     return counts
 
 
-def _register_some(ingester: Ingester, batches: Batches) -> None:
-    """Register the new files that are read soon."""
+def _register(ingester: Ingester, batches: Batches, new: Sequence[NewFile]) -> None:
+    """Register new files before any is read, so that the store tells at once what it lacks."""
+    most, live_within_s = ingester.settings.batch_files, ingester.settings.live_within_s
+    for start in range(0, len(new), most):
+        if start and ingester.should_stop():
+            break  # the next pass finds the others
+        some = new[start : start + most]
+        known = commit.register(ingester.engine, ingester.lease, some, live_within_s)
+        if len(new) <= most:
+            batches.add(*known)
+        else:
+            batches.add_new(some)
+
+
+def _look_up_some(ingester: Ingester, batches: Batches) -> None:
+    """Look up the new files that are read soon."""
     while new := batches.next_new(ingester.settings.batch_files):
-        batches.add(*commit.register(ingester.engine, ingester.lease, new))
+        with reading(ingester.engine) as connection:
+            batches.add(*registry.registered(connection, ingester.lease.base_dir_id, new))
+
+
+def _note_sizes(ingester: Ingester, batches: Batches, todo: Survey) -> None:
+    """Note how large the files of a survey are that still wait; what is read at once is noted when it has been read."""
+    waiting = [
+        (file, file.byte_offset + more)
+        for file, more in todo.changed
+        if file.byte_offset + more > file.size_bytes and batches.waits(file)
+    ]
+    if waiting:
+        commit.note_sizes(ingester.engine, ingester.lease, waiting, ingester.settings.live_within_s)
 
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:
@@ -172,10 +204,11 @@ def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     except BookmarkMovedError as error:
         log.warning("%s Those files are read again in the next pass.", error.message)
         return False
+    live_within_s = ingester.settings.live_within_s
     if batch.failures:
-        commit.mark_unreadable(engine, lease, batch.failures)
+        commit.mark_unreadable(engine, lease, batch.failures, live_within_s)
     if batch.riddled:
-        commit.mark_unreadable(engine, lease, batch.riddled, FileEvent.RIDDLED)
+        commit.mark_unreadable(engine, lease, batch.riddled, live_within_s, FileEvent.RIDDLED)
     if batch.failed_read:
-        commit.mark_failed_read(engine, lease, *batch.failed_read)
+        commit.mark_failed_read(engine, lease, *batch.failed_read, live_within_s)
     return True

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lineage_store.findings import Finding, severity_of
+from lineage_store.query.backlog import Backlog, read_backlogs
 from lineage_store.query.views import view_rows
 from lineage_store.store.catalog import moved, tombstones
 from lineage_store.store.database.paging import ALL, Page
@@ -36,6 +37,8 @@ class StoreStatus:
     """Base dirs that hold the same jobs as another base dir, for example after a mount was renamed."""
     removed_by_policy: Sequence[Row]
     """Removals by policy: base_dir, policy, jobs (their number), last_removed_at."""
+    backlogs: Sequence[Backlog]
+    """Of base dirs with log files that wait to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ def read_status(
         shards=read_shards(connection, base_dir),
         known_twice=list(moved.known_twice(connection, base_dir_id)),
         removed_by_policy=tombstones.by_policy(connection, base_dir),
+        backlogs=read_backlogs(connection, base_dirs),
     )
 
 

@@ -76,6 +76,12 @@ class FileLineage(NamedTuple):
     train_at: int | None = None
     eval_at: int | None = None
     dataset_graph_at: int | None = None
+    end_at: int | None = None
+    """The last event that ends a training: a train event, or user-defined values with a valid `end/outcome`."""
+    ended_at: float | None = None
+    """Its wall time."""
+    end_read_at: datetime | None = None
+    """When it was read, by the database's clock."""
     user_info: str = "{}"
 
 
@@ -177,6 +183,8 @@ class KnownFile(NamedTuple):
     """How many times in a row the reader failed to read the file."""
     thinned: bool = False
     """Whether samples of the file were thinned out: new samples cannot be added to those that are left."""
+    unread: bool = True
+    """Whether it has not been read to its end yet, not once."""
 
     @property
     def key(self) -> FileKey:
@@ -250,6 +258,8 @@ class NewFile(NamedTuple):
     device: int | None
     host: str | None
     generation: int = 1
+    size_bytes: int = 0
+    modified_s: int = 0
 
 
 class Advance(NamedTuple):

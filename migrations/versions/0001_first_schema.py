@@ -125,6 +125,7 @@ def upgrade() -> None:
         sa.Column("grown_at", UTC_TIME),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("thinned", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("unread", sa.Boolean(), server_default=sa.true(), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_log_file"),
         sa.ForeignKeyConstraint(["job_id"], ["train_job.id"], name="fk_log_file_job_id", ondelete="CASCADE"),
         sa.UniqueConstraint("job_id", "name", "generation", name="uq_log_file_job_id_name_generation"),
@@ -176,6 +177,9 @@ def upgrade() -> None:
         sa.Column("train_at", sa.BigInteger()),
         sa.Column("eval_at", sa.BigInteger()),
         sa.Column("dataset_graph_at", sa.BigInteger()),
+        sa.Column("end_at", sa.BigInteger()),
+        sa.Column("ended_at", sa.Double()),
+        sa.Column("end_read_at", UTC_TIME),
         sa.Column("user_info", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "file_no", name="pk_file_lineage"),
         sa.ForeignKeyConstraint(
@@ -493,6 +497,8 @@ def upgrade() -> None:
         sa.Column("events", sa.BigInteger(), nullable=False),
         sa.Column("samples", sa.BigInteger(), nullable=False),
         sa.Column("pending_bytes", sa.BigInteger(), nullable=False),
+        sa.Column("waiting_files", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
+        sa.Column("waiting_bytes", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("problems", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_ingest_cycle"),
         sa.ForeignKeyConstraint(

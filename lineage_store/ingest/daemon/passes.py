@@ -126,7 +126,7 @@ def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> No
         "new_files": len(found.new),
         "grown_files": len(grown),
         "missing_files": len(found.missing),
-        "bytes": sum(grown) + sum(size for _, size in found.new),
+        "bytes": sum(grown) + sum(file.size_bytes for file in found.new),
     }
     if any(counts.values()):
         since = "never" if searched_at is None else iso(searched_at)

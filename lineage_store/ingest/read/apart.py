@@ -75,7 +75,7 @@ class Apart:
         self._begun = _Begun(file, pending, self._worker.limit())
 
     def finished(self) -> tuple[KnownFile, Batch, float] | None:
-        """Return the file that has been read, its batch and how many seconds it took by itself; None while there is none."""
+        """Return the file that has been read, its batch and what it took by itself (own_time.py), if there is one."""
         if self._begun is None:
             return None
         file, pending, limit = self._begun

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from lineage_store.config import Settings
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batch import Batch, fill
-from lineage_store.ingest.read.turns import Cost, Place, Turns, Waiting, path_of
+from lineage_store.ingest.read.turns import Cost, Turns, Waiting, path_of
 from lineage_store.ingest.read.worker import (
     Pending,
     Reader,
@@ -61,11 +61,9 @@ class Batches:
         self._base_dir, self._settings = base_dir, settings
         self._reader, self._apart = reader, apart
         self._turns = Turns(settings, fair=apart is not None)
-        self._new: list[tuple[int, int, NewFile, int]] = []
-        """A heap of (rank, order of arrival, file, size): the files that are not registered yet."""
+        self._new: list[tuple[int, int, NewFile]] = []
+        """A heap of (rank, order of arrival, file): new files, of which little is kept until their turn comes near."""
         self._came = count()
-        self._sizes: dict[Place, int] = {}
-        """The sizes of the files that are being registered."""
         self._begun: _Begun | None = None
         self._one_by_one = 0
         """How many files to read one by one, because reading them together failed the reader."""
@@ -80,15 +78,10 @@ class Batches:
     def add(self, *files: KnownFile) -> None:
         """Queue registered files."""
         for file in files:
-            self._turns.add(file, self._sizes.pop(path_of(file), 0))
+            self._turns.add(file, file.size_bytes - file.byte_offset)
 
-    def add_found(self, changed: Iterable[tuple[KnownFile, int]], new: Iterable[tuple[NewFile, int]]) -> None:
-        """Queue the files of a survey that do not wait yet; new files wait until they are registered.
-
-        Args:
-            changed: known files, with how many bytes there are to read.
-            new: new files, with their sizes.
-        """
+    def add_changed(self, changed: Iterable[tuple[KnownFile, int]]) -> None:
+        """Queue the known files of a survey that do not wait yet, with how many bytes there are to read."""
         for file, pending_bytes in changed:
             if path_of(file) in self._turns:
                 continue
@@ -97,18 +90,23 @@ class Batches:
                 self._apart.add(file)
             else:
                 self._turns.add(file, pending_bytes)
-        for unknown, size in new:
-            if path_of(unknown) not in self._turns:
-                self._turns.admit(unknown)
-                rank = self._turns.rank_of_new(size)
-                heapq.heappush(self._new, (rank, next(self._came), unknown, size))
+
+    def add_new(self, files: Iterable[NewFile]) -> None:
+        """Queue new files, which have just been registered."""
+        for file in files:
+            self._turns.admit(file)
+            rank = self._turns.rank_of_new(file.size_bytes)
+            heapq.heappush(self._new, (rank, next(self._came), file))
 
     def next_new(self, most: int) -> list[NewFile]:
-        """Return up to `most` new files to register now; none if `2 * most` registered files wait already."""
+        """Return up to `most` new files to look up and add now; none if `2 * most` others wait before them."""
         few = self.files_waiting - len(self._new) < 2 * most
         new = [heapq.heappop(self._new) for _ in range(min(most, len(self._new)))] if few else []
-        self._sizes = {path_of(file): size for _, _, file, size in new}
-        return [file for _, _, file, _ in new]
+        return [file for _, _, file in new]
+
+    def waits(self, file: KnownFile) -> bool:
+        """Whether a file waits or is being read."""
+        return path_of(file) in self._turns
 
     def drop(self, batch: Batch) -> None:
         """Remove the files of a batch that was not written from the queue: reading must not go on behind it."""

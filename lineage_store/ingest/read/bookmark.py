@@ -60,6 +60,7 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
         grown_at=_grown_at(file, sight, now),
         last_wall_time=max(times, default=None),
         failed_reads=0,
+        unread=file.unread and not caught_up,
     )
 
 

@@ -61,8 +61,7 @@ class Survey:
     """The paths that could not be looked at, in all parts so far."""
     counts: Counts = field(default_factory=Counts)
     """How much was found; the numbers of what was read are 0."""
-    new: Sequence[tuple[NewFile, int]] = ()
-    """New files, with their sizes in bytes."""
+    new: Sequence[NewFile] = ()
     changed: Sequence[tuple[KnownFile, int]] = ()
     """Files to be opened, with how many bytes each has behind its bookmark (< 0: it was cut)."""
     missing: Sequence[KnownFile] = ()
@@ -188,7 +187,7 @@ def _compare(scope: Scope, found: Found, known: Iterable[KnownFile], distrust: b
 
 def _without_removed(scope: Scope, changes: list[PathChange]) -> list[PathChange]:
     """Return the changes, but with files that the tombstones of removed jobs cover as unchanged."""
-    new = [file for file, _ in _new_files(changes)]
+    new = _new_files(changes)
     if not new:
         return changes
     with reading(scope.engine) as connection:
@@ -231,19 +230,17 @@ def next_generation(file: KnownFile) -> NewFile:
     parsed = format_of(file.format).recognise(from_stored(file.name))
     host = to_stored(parsed.host) if parsed and parsed.host else None
     again = file.generation + 1
-    return NewFile(file.train_id, file.name, file.format, file.kind, file.file_time, file.device, host, again)
+    about = file.kind, file.file_time, file.device, host
+    return NewFile(file.train_id, file.name, file.format, *about, again, file.size_bytes)
 
 
-def _new_files(changes: Iterable[PathChange]) -> list[tuple[NewFile, int]]:
-    return [
-        (_new_file(change.found), change.found.sight.size_bytes)
-        for change in changes
-        if change.change is Change.NEW and change.found
-    ]
+def _new_files(changes: Iterable[PathChange]) -> list[NewFile]:
+    return [_new_file(change.found) for change in changes if change.change is Change.NEW and change.found]
 
 
 def _new_file(found: FoundFile) -> NewFile:
     parsed = found.parsed
     host = to_stored(parsed.host) or None
     about = parsed.kind, parsed.timestamp, parsed.device, host
-    return NewFile(found.train_id, found.name, found.format.name, *about)
+    new = NewFile(found.train_id, found.name, found.format.name, *about)
+    return new._replace(size_bytes=found.sight.size_bytes, modified_s=found.sight.modified_s)

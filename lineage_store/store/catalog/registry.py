@@ -6,6 +6,7 @@ Promises: registering is idempotent; the bookmark of a new file is 0. Does not k
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, bindparam, case, delete, func, literal_column, select, update
 
 from lineage_store import states
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store.catalog import tombstones
 from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, total, upsert
@@ -31,10 +33,13 @@ from lineage_store.store.schema.tables import (
 )
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import key
+from lineage_store.times import CALENDAR_END
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
 """The conditions of two partial indexes of log files: SQLite uses them only for queries with exactly this text."""
+WAITS = log_file.c.stat_stamp.is_(None) & log_file.c.state.in_(states.WAITING_IN)
+"""Of a pending log file: it was found, and waits to be read to its end."""
 JOBS_AT_ONCE = 1_000
 """Jobs per page of `next_known`."""
 
@@ -104,7 +109,7 @@ def register(
     connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:
     """Insert rows for files (and jobs) that the store does not know; return the files as known."""
-    jobs = _ensure_jobs(connection, base_dir_id, sorted({file.train_id for file in files}), now)
+    jobs = _ensure_jobs(connection, base_dir_id, files, now)
     next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
     rows = [_new_row(file, jobs[file.train_id], next(next_no[jobs[file.train_id]]), now) for file in files]
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
@@ -114,6 +119,14 @@ def register(
     these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
     known = connection.execute(_KNOWN.where(these))
     return [KnownFile._make(row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+
+
+def registered(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[KnownFile]:
+    """Return files that were registered lately, as they are known now."""
+    of_base_dir = train_job.c.base_dir_id == base_dir_id
+    paths = ((file.train_id, file.name) for file in files)
+    these = among_rows(connection, (train_job.c.train_id, log_file.c.name), paths)
+    return _newest(connection.execute(_KNOWN.where(of_base_dir, these)))
 
 
 def next_numbers(
@@ -166,15 +179,24 @@ class Unfinished:
 
     pending_bytes: int
     """Bytes behind the bookmarks of the log files that are there."""
+    waiting_files: int
+    """Log files that were found and not yet read to their ends."""
+    waiting_bytes: int
+    """The bytes of those that are not yet read."""
     problems: int
     """Open problems."""
 
 
 def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
-    """Return a base dir's pending bytes and open problems; reads every pending file and every open problem."""
-    mine = train_job.c.base_dir_id == base_dir_id
+    """Return what is left of a base dir; reads every pending file and every open problem."""
+    mine, dialect_name = train_job.c.base_dir_id == base_dir_id, connection.dialect.name
+    bytes_of_file = log_file.c.size_bytes - log_file.c.byte_offset
     pending = (
-        select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
+        select(
+            total(dialect_name, bytes_of_file),
+            func.count().filter(WAITS),
+            total(dialect_name, case((WAITS, bytes_of_file), else_=0)),
+        )
         .join_from(log_file, train_job)
         .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
         # Without the hint SQLite would scan all files of each job, because these are neighbours in the table.
@@ -182,7 +204,7 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.count()).select_from(ingest_problem).where(opened)
-    return Unfinished(*(connection.execute(counted).scalar_one() for counted in (pending, problems)))
+    return Unfinished(*connection.execute(pending).one(), connection.execute(problems).scalar_one())
 
 
 def job_count(connection: Connection, base_dir_id: int) -> int:
@@ -234,15 +256,21 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
 
 
 def _ensure_jobs(
-    connection: Connection, base_dir_id: int, train_ids: list[str], now: datetime
+    connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> dict[str, int]:
-    """Return the ids of jobs by train id; insert new jobs. The lease keeps others from it, so no upsert is needed."""
-    jobs = _job_ids(connection, base_dir_id, train_ids)
+    """Return the ids of the files' jobs by train id; insert new jobs, with what their files' names and sizes tell.
+
+    The lease keeps others from it, so no upsert is needed.
+    """
+    of_job: dict[str, list[NewFile]] = defaultdict(list)
+    for file in files:
+        of_job[file.train_id].append(file)
+    jobs = _job_ids(connection, base_dir_id, sorted(of_job))
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
-    fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0, "created_at": now}
-    new = [train_id for train_id in train_ids if train_id not in jobs]
+    fresh = {"base_dir_id": base_dir_id, "state": state, "source_present": True, "created_at": now}
+    new = [train_id for train_id in sorted(of_job) if train_id not in jobs]
     rows = [
-        {"base_dir_id": base_dir_id, "train_id": train_id, "train_key": key(train_id), **fresh}
+        {"train_id": train_id, "train_key": key(train_id), **fresh, **_seen(of_job[train_id])}
         for train_id in new
     ]
     if new:
@@ -251,6 +279,17 @@ def _ensure_jobs(
         partitions.ensure(connection, made.values())
         jobs |= made
     return jobs
+
+
+def _seen(files: Sequence[NewFile]) -> dict[str, int | None]:
+    """What is known of a job before its files are read; store.writes.jobs derives the same from files that were."""
+    times = [file.file_time for file in files if file.file_time <= CALENDAR_END]
+    return {
+        "update_time": max(file.modified_s for file in files),
+        "log_bytes": min(sum(file.size_bytes for file in files), LARGEST_INTEGER),
+        "first_file_time": min(times, default=None),
+        "last_file_time": max(times, default=None),
+    }
 
 
 def _job_ids(connection: Connection, base_dir_id: int, train_ids: list[str]) -> dict[str, int]:
@@ -272,6 +311,8 @@ def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, 
         "file_time": file.file_time,
         "device": file.device,
         "host": file.host,
+        "size_bytes": file.size_bytes,
+        "modified_s": file.modified_s,
         "state": FILE_TRANSITIONS[event].after,
         "created_at": now,
         **_UNREAD,
@@ -279,7 +320,7 @@ def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, 
 
 
 _NUMBERS_OF_READING = (
-    *("size_bytes", "byte_offset", "quarantined_bytes", "event_count", "modified_s"),
+    *("byte_offset", "quarantined_bytes", "event_count"),
     *("fingerprint_bytes", "anchor_bytes", "failed_reads"),
 )
-_UNREAD = {"closed": False, **dict.fromkeys(_NUMBERS_OF_READING, 0)}
+_UNREAD = {"closed": False, "unread": True, **dict.fromkeys(_NUMBERS_OF_READING, 0)}
