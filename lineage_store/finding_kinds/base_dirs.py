@@ -35,8 +35,8 @@ BASE_DIRS = (
         "backlog_grows",
         SOME_FILES,
         "{files:,} log files wait to be read, {size:,} bytes, which is more than {before_s:,.0f} s ago: {pace}.",
-        "More is written than is read. Is the machine or its disk busy? Several daemons read a base dir that is divided: "
-        "see the setting `shards`.",
+        "More is written than is read. Is the machine or its disk busy? The setting `shards` divides a base dir among "
+        "several daemons.",
     ),
     Kind(
         "backlog_stands",

@@ -47,6 +47,8 @@ class Ingester:
     progress: Callable[[Progress], None] = lambda _: None
     should_stop: Callable[[], bool] = lambda: False
     """Called between transactions; True ends the pass early, with everything so far committed."""
+    record: Callable[[Counts], None] = lambda _: None
+    """Called after each batch with the counts of the pass so far."""
     batches: Batches | None = None
     """The files that wait to be read, kept from pass to pass; None: a pass reads all files to their ends."""
 
@@ -154,6 +156,7 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
             counts = counts.plus(batch.advances, files_read=read_before + len(read), took_s=took_s)
+            ingester.record(counts)
             ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
         else:
             batches.drop(batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -129,9 +129,10 @@ def _begin(this: Ingester, files: Sequence[KnownFile], anew: Sequence[KnownFile]
 
 def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
     """Run a pass over these jobs (None: the whole base dir), and remove the rows of replaced generations."""
-    with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
-        counts = listed(this.base_dir, partial(pipeline.run_pass, this, only=jobs))
-        finish(counts)
+    with record_cycle(this.engine, this.lease, this.settings.cycle_history) as record:
+        recorded = replace(this, record=record.so_far)
+        counts = listed(this.base_dir, partial(pipeline.run_pass, recorded, only=jobs))
+        record.finish(counts)
     more = True
     while more:
         with writing(this.engine) as connection:

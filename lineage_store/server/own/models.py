@@ -80,7 +80,9 @@ class Job(BaseModel):
     base_dir: str
     train_id: str
     url: str = Field(description="Where there is more of it, below /api/v1/.")
-    state: str | None = Field(description="live, stalled, finished or missing; null: it has just gone.")
+    state: str | None = Field(
+        description="reading, live, stalled, finished or missing; null: it has just gone."
+    )
     outcome: str | None = Field(
         description="completed, failed or interrupted; null: it is live, or nobody knows."
     )

@@ -33,7 +33,6 @@ from lineage_store.store.schema.tables import (
 )
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.texts import key
-from lineage_store.times import CALENDAR_END
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
@@ -281,14 +280,11 @@ def _ensure_jobs(
     return jobs
 
 
-def _seen(files: Sequence[NewFile]) -> dict[str, int | None]:
+def _seen(files: Sequence[NewFile]) -> dict[str, int]:
     """What is known of a job before its files are read; store.writes.jobs derives the same from files that were."""
-    times = [file.file_time for file in files if file.file_time <= CALENDAR_END]
     return {
         "update_time": max(file.modified_s for file in files),
         "log_bytes": min(sum(file.size_bytes for file in files), LARGEST_INTEGER),
-        "first_file_time": min(times, default=None),
-        "last_file_time": max(times, default=None),
     }
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, update
+from sqlalchemy import Connection, Update, bindparam, null, update
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.database.dialects import execute_rows
@@ -46,7 +46,7 @@ def _note_size() -> Update:
     grown = update(log_file).where(*of_file, log_file.c.size_bytes < bindparam("size"))
     at = bindparam("at", type_=log_file.c.grown_at.type)
     # Without its stamp the file does not look as if it had been read so far.
-    return grown.values(size_bytes=bindparam("size"), grown_at=at, stat_stamp=None)
+    return grown.values(size_bytes=bindparam("size"), grown_at=at, stat_stamp=null())
 
 
 @cache

@@ -57,7 +57,8 @@ V_JOB = View(
         text(
             "state",
             "j.state",
-            "reading (found, not all read yet), live (grew lately), stalled (unfinished and quiet), finished or missing",
+            "reading (found, not all read yet), live (grew lately), stalled (unfinished and quiet), finished or "
+            "missing",
         ),
         text(
             "outcome",
