@@ -107,12 +107,15 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
         _LOOKED_AT, FileState.TORN, "its writer has finished in the middle of a frame"
     ),
     FileEvent.NO_FRAME: Transition(
-        _LOOKED_AT - {FileState.REPLACING},
+        _LOOKED_AT,
         FileState.SUSPECT,
-        "the bytes at the bookmark make no frame, and it is too early to give them up",
+        "the bytes at the bookmark make no frame, and it is too early to give them up; a new generation has no less "
+        "than the old",
     ),
     FileEvent.NOT_SETTLED: Transition(
-        _OF_A_NEW_GENERATION, FileState.REPLACING, "a new generation was read, but not yet to its end"
+        _OF_A_NEW_GENERATION,
+        FileState.REPLACING,
+        "a new generation was read, but not to its end, or to bytes that make no frame, with less than the old one",
     ),
     FileEvent.FAILED: Transition(_LOOKED_AT, FileState.UNREADABLE, "it could not be opened or read"),
     FileEvent.FAILED_OFTEN: Transition(

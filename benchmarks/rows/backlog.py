@@ -1,8 +1,8 @@
 """A backlog on a busy machine: a daemon against `ingest`, each beside two busy loops, which take both cores.
 
-Both are processes of the command line with default settings and a new store. The jobs were written a moment ago and are
-not closed, so that the daemon looks at them again and again while it reads. It has read the backlog when no byte is
-pending.
+Both are processes of the command line with default settings and a new store. The jobs have histograms, so that reading
+a file takes as long as it does for real trainings; they were written a moment ago and are not closed, so that the
+daemon looks at them again and again while it reads. It has read the backlog when no byte is pending.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _runs(sizes: Sizes) -> list[tuple[_Spent, _Spent]]:
 def _just_written(count: int) -> Iterator[Path]:
     base_dir = corpora.CACHE / "backlog"
     shutil.rmtree(base_dir, ignore_errors=True)
-    shutil.copytree(corpora.jobs(count), base_dir, copy_function=shutil.copyfile)
+    shutil.copytree(corpora.monitored_jobs(count), base_dir, copy_function=shutil.copyfile)
     for path in base_dir.glob("*/*"):
         path.chmod(0o600)
     yield base_dir

@@ -38,6 +38,7 @@ def write_batch(
 ) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
     with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
+        advances = generations.settled(connection, advances)
         bookmarks.move_bookmarks(connection, advances)
         advances, with_lineage = folding.write_events(connection, advances, settings, now)
         touched, tags, full = write_samples(connection, samples, settings.most_tags)
