@@ -119,23 +119,23 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
 def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
     """Read the files to their ends, one batch per transaction; read each batch while the one before it is written.
 
-    Where batches outlive the pass, it ends after `poll_interval_s`, so that files that grew meanwhile get their turn.
+    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (own_time.py), so that files that grew
+    meanwhile get their turn.
     Returns `counts` with what was read added.
     """
     if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
         return counts
     if ingester.batches is not None:
-        ends_at = time.monotonic() + ingester.settings.poll_interval_s
-        return _commit_all(ingester, ingester.batches, todo, counts, ends_at)
+        return _commit_all(ingester, ingester.batches, todo, counts, ingester.settings.poll_interval_s)
     with reader_of(len(todo.changed) + len(todo.new), ingester.settings) as reader:
         batches = Batches(ingester.base_dir, ingester.settings, reader)
         return _commit_all(ingester, batches, todo, counts, math.inf)
 
 
-def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, ends_at: float) -> Counts:
+def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, seconds: float) -> Counts:
     read, read_before = set[FileKey](), counts.files_read
     with reading(ingester.engine) as connection:
-        batches.begin_pass(database_time(connection), ends_at)
+        limit = batches.begin_pass(database_time(connection), seconds)
     batches.add_changed(todo.changed)
     _register(ingester, batches, todo.new)
     _look_up_some(ingester, batches)
@@ -161,7 +161,7 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
         else:
             batches.drop(batch)
         _look_up_some(ingester, batches)
-        if time.monotonic() >= ends_at:
+        if limit.left_s() <= 0:
             break
     return counts
 

@@ -49,8 +49,8 @@ def job(base_dir: Path) -> Path:
 
 def state_of(engine: Engine, base_dir: Path, **settings: Any) -> tuple[str, str | None]:
     ingest(engine, base_dir, **settings)
-    ((state, outcome),) = rows(engine, "SELECT state, outcome FROM v_job")
-    return state, outcome
+    (row,) = rows(engine, "SELECT state, outcome FROM v_job")
+    return row.state, row.outcome
 
 
 def test_an_ended_job_is_finished_though_all_its_files_may_be_written(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
@@ -23,6 +22,7 @@ from typing import NamedTuple
 from lineage_store.config import Settings
 from lineage_store.ingest.read.apart import Apart
 from lineage_store.ingest.read.batch import Batch, fill
+from lineage_store.ingest.read.own_time import Limit
 from lineage_store.ingest.read.turns import Cost, Turns, Waiting, path_of
 from lineage_store.ingest.read.worker import (
     Pending,
@@ -36,6 +36,9 @@ from lineage_store.store.records import Advance, KnownFile, NewFile
 
 log = logging.getLogger(__name__)
 
+BUSY_PASS = 3
+"""A pass lasts this many times as long, at most, when reader and writer wait for processors: on a busy machine it would
+else end with each batch, and no batch be read while another is written."""
 MANY_FILES = 1000
 """From this many files on, `reader_of` starts a reading process, which takes a third of a second to start."""
 _TOGETHER_SHARE = 0.3
@@ -67,13 +70,19 @@ class Batches:
         self._begun: _Begun | None = None
         self._one_by_one = 0
         """How many files to read one by one, because reading them together failed the reader."""
-        self._now, self._ends_at = datetime.now(UTC), math.inf
+        self._now, self._limit = datetime.now(UTC), Limit(math.inf)
         self.events = 0
         """How many events were read since the caller set this to 0."""
 
-    def begin_pass(self, now: datetime, ends_at: float) -> None:
-        """Set the time of the database's clock, and the monotonic time until which batches are read ahead."""
-        self._now, self._ends_at = now, ends_at
+    def begin_pass(self, now: datetime, seconds: float) -> Limit:
+        """Set the time of the database's clock; return the limit of the pass, until which batches are read ahead.
+
+        Args:
+            seconds: how long the pass may take by itself: reading and writing together.
+        """
+        reader = self._reader.tasks if isinstance(self._reader, Worker) else []
+        self._now, self._limit = now, Limit(seconds, BUSY_PASS * seconds, [None, *reader])
+        return self._limit
 
     def add(self, *files: KnownFile) -> None:
         """Queue registered files."""
@@ -131,7 +140,7 @@ class Batches:
             if self._begun is None:
                 return
             batch = self._finished(self._begun)
-            if time.monotonic() < self._ends_at:  # else files that grew meanwhile would wait for this batch
+            if self._limit.left_s() > 0:  # else files that grew meanwhile would wait for this batch
                 self._begin()
             yield batch
 

@@ -9,6 +9,7 @@ processor, all its time counts.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 STARVED = 10
@@ -29,13 +30,15 @@ class Limit:
     Args:
         seconds: how long by itself.
         longest_s: how long by the clock on the wall; None: `STARVED` times as long.
-        process: whose main thread works; None: this thread.
+        tasks: the processes whose main threads do the work; None among them is this thread.
     """
 
-    def __init__(self, seconds: float, longest_s: float | None = None, process: int | None = None) -> None:
-        self._seconds, self._process = seconds, process
+    def __init__(
+        self, seconds: float, longest_s: float | None = None, tasks: Sequence[int | None] = (None,)
+    ) -> None:
+        self._seconds, self._tasks = seconds, tasks
         self._longest_s = STARVED * seconds if longest_s is None else longest_s
-        self._began, self._waited = time.monotonic(), waited_for_cpu_s(process)
+        self._began, self._waited = time.monotonic(), list(map(waited_for_cpu_s, tasks))
         self._over_at = self._began + min(seconds, self._longest_s)
 
     def own_s(self) -> float:
@@ -52,4 +55,5 @@ class Limit:
         return left
 
     def _starved_s(self) -> float:
-        return max(0.0, waited_for_cpu_s(self._process) - self._waited)
+        waited = map(waited_for_cpu_s, self._tasks)
+        return sum(max(0.0, now - before) for now, before in zip(waited, self._waited, strict=True))

@@ -164,9 +164,13 @@ class Worker:
         return answer.value
 
     def limit(self) -> Limit:
-        """Return what a call may take from now on. There must be a process."""
-        assert self._process is not None
-        return Limit(self._deadline_s, self._longest_s, self._process.pid)
+        """Return what a call may take from now on."""
+        return Limit(self._deadline_s, self._longest_s, self.tasks)
+
+    @property
+    def tasks(self) -> list[int | None]:
+        """The id of the process, if there is one."""
+        return [] if self._process is None else [self._process.pid]
 
     @property
     def is_running(self) -> bool:
