@@ -119,8 +119,8 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
 def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
     """Read the files to their ends, one batch per transaction; read each batch while the one before it is written.
 
-    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (own_time.py), so that files that grew
-    meanwhile get their turn.
+    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (own_time.py), so that what grew
+    meanwhile gets its turn.
     Returns `counts` with what was read added.
     """
     if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
