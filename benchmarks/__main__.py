@@ -12,6 +12,7 @@ from benchmarks import results
 from benchmarks.databases import LIFETIME, postgresql_settings
 from benchmarks.measuring import QUICK, Row, Sizes
 from benchmarks.rows import (
+    backlog,
     collect,
     cookbook,
     exporting,
@@ -37,6 +38,7 @@ ROWS: Sequence[Row] = [
     *growth.ROWS,
     *polling.ROWS,
     *live.ROWS,
+    *backlog.ROWS,
     *shards.ROWS,
     *query.ROWS,
     *cookbook.ROWS,

@@ -102,6 +102,23 @@ def jobs(count: int) -> Path:
     return _cached(f"jobs-{count}", write)
 
 
+def monitored_jobs(count: int) -> Path:
+    """Return a corpus of jobs with four lineage events and 100 steps of loss and three histograms each."""
+
+    def write(base_dir: Path) -> None:
+        random = np.random.default_rng(9)
+        weights = [events.histogram(f"{name}/auto", random.normal(0, 0.1, n)) for name, n in _LAYERS]
+        steps = [
+            events.summary(step, [events.scalar("loss/auto", 1 / step), *weights]) for step in range(1, 101)
+        ]
+        for job in range(count):
+            directory = base_dir / f"run_{job:06d}"
+            write_log(directory, "_lineage", events.lineage(job, random), FILE_TIME + job)
+            write_log(directory, "_MS", [events.version(), *steps], FILE_TIME + job)
+
+    return _cached(f"monitored-{count}", write)
+
+
 def empty_files(jobs: int, files: int) -> Path:
     """Return a corpus of `jobs` directories with `files` empty log files each, to be listed, not read."""
 

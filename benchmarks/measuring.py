@@ -47,6 +47,8 @@ class Sizes:
     real_jobs: int = 200
     jobs: int = 10_000
     many_jobs: int = 100_000
+    backlog_jobs: int = 1_500
+    backlog_runs: int = 1
     live_jobs: int = 1_000
     live_seconds: int = 30
     sharded_jobs: int = 10_000
@@ -79,6 +81,7 @@ QUICK = Sizes(
     real_jobs=32,
     jobs=300,
     many_jobs=5_000,
+    backlog_jobs=100,
     live_jobs=50,
     live_seconds=6,
     sharded_jobs=200,

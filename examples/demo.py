@@ -23,7 +23,6 @@ COLUMNS = "summary_dir,network,optimizer,learning_rate,loss,metric/accuracy"
 def main() -> None:
     """Run the demo; stop at the first command that fails."""
     os.chdir(ROOT)
-    close_log_files()
     for file in STORE.parent.glob(f"{STORE.name}*"):
         file.unlink()
     STORE.parent.mkdir(parents=True, exist_ok=True)
@@ -40,12 +39,6 @@ def main() -> None:
     )
     run("The loss of one job, every step of it", "scalars", "./run_015", "loss/auto", "--plot")
     show_next_steps()
-
-
-def close_log_files() -> None:
-    """Set mode 0400, by which MindSpore closes log files. Git does not keep it, and without it jobs look unfinished."""
-    for file in BASE_DIR.rglob("*summary.*"):
-        file.chmod(0o400)
 
 
 def run(purpose: str, *arguments: str) -> None:

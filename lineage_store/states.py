@@ -53,6 +53,7 @@ class FileEvent(StrEnum):
 class JobState(StrEnum):
     """State of a job in the store."""
 
+    READING = "reading"
     LIVE = "live"
     STALLED = "stalled"
     FINISHED = "finished"
@@ -71,6 +72,7 @@ class JobEvent(StrEnum):
     """An event that changes the state of a job."""
 
     FOUND = "found"
+    WAITED = "waited"
     GREW = "grew"
     QUIET = "quiet"
     CLOSED = "closed"
@@ -109,12 +111,15 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
         _LOOKED_AT, FileState.TORN, "its writer has finished in the middle of a frame"
     ),
     FileEvent.NO_FRAME: Transition(
-        _LOOKED_AT - {FileState.REPLACING},
+        _LOOKED_AT,
         FileState.SUSPECT,
-        "the bytes at the bookmark make no frame, and it is too early to give them up",
+        "the bytes at the bookmark make no frame, and it is too early to give them up; a new generation has no less "
+        "than the old",
     ),
     FileEvent.NOT_SETTLED: Transition(
-        _OF_A_NEW_GENERATION, FileState.REPLACING, "a new generation was read, but not yet to its end"
+        _OF_A_NEW_GENERATION,
+        FileState.REPLACING,
+        "a new generation was read, but not to its end, or to bytes that make no frame, with less than the old one",
     ),
     FileEvent.FAILED: Transition(
         _LOOKED_AT | {FileState.COPY}, FileState.UNREADABLE, "it could not be opened or read"
@@ -156,6 +161,9 @@ TROUBLED = frozenset(
 )
 """States in which the store lacks more of the file than an end that is still being written."""
 
+WAITING_IN = (*sorted(_READ_ONCE), FileState.REPLACING)
+"""States in which a log file that is not read to its end waits for nothing but its turn."""
+
 UNSETTLED = (FileState.REPLACED, FileState.SUSPECT)
 """The states of a partial index: every pass queries for them, and few files are ever in them."""
 
@@ -165,13 +173,18 @@ def _from_any_other(after: JobState, meaning: str) -> Transition[JobState]:
 
 
 JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
-    JobEvent.FOUND: Transition(frozenset(), JobState.STALLED, "the store sees it for the first time"),
+    JobEvent.FOUND: Transition(frozenset(), JobState.READING, "the store sees it for the first time"),
+    JobEvent.WAITED: _from_any_other(
+        JobState.READING,
+        "a log file of it is not read to its end for the first time, or none has grown lately and one waits to be read",
+    ),
     JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown lately"),
     JobEvent.QUIET: _from_any_other(
         JobState.STALLED, "a log file of it may still be written, but none has grown lately"
     ),
     JobEvent.CLOSED: _from_any_other(
-        JobState.FINISHED, "the newest log file of each kind and device is closed"
+        JobState.FINISHED,
+        "the newest log file of each kind and device is closed, or recorded the end of its training",
     ),
     JobEvent.GONE: _from_any_other(JobState.MISSING, "no log file of it is left on disk"),
 }

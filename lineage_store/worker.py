@@ -27,6 +27,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.gc_pause import uncollected
+from lineage_store.own_time import Limit
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -70,15 +71,21 @@ class Worker:
     """One process, started when it is needed, and again after it had to be ended.
 
     Args:
-        deadline_s: how long `result` waits for a call.
+        deadline_s: how long a call may take by itself (own_time.py) while `result` waits for it.
         memory_bytes: how much memory a call may take (RLIMIT_DATA of the process).
         on_ready: called when the process has started.
+        longest_s: how long `result` waits, however busy the machine is; None: as `Limit` has it.
     """
 
     def __init__(
-        self, deadline_s: float, memory_bytes: int, on_ready: Callable[[], None] = lambda: None
+        self,
+        deadline_s: float,
+        memory_bytes: int,
+        on_ready: Callable[[], None] = lambda: None,
+        longest_s: float | None = None,
     ) -> None:
         self._deadline_s, self._memory_bytes, self._on_ready = deadline_s, memory_bytes, on_ready
+        self._longest_s = longest_s
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
         self._unanswered = False
@@ -134,7 +141,11 @@ class Worker:
         """Wait for what the last call returns. Raises ReadingFailedError, ReaderStuckError, or what the call raised."""
         assert self._channel is not None
         self._unanswered, self.is_awaited = False, True
+        limit = self.limit()
         try:
+            while not self._channel.poll(max(0.0, left_s := limit.left_s())):
+                if left_s <= 0:
+                    raise BlockingIOError
             with uncollected():
                 answer: _Answer = self._channel.recv()
         except (OSError, EOFError) as error:
@@ -148,6 +159,15 @@ class Worker:
         if answer.error is not None:
             raise answer.error
         return answer.value
+
+    def limit(self) -> Limit:
+        """Return what a call may take from now on."""
+        return Limit(self._deadline_s, self._longest_s, self.tasks)
+
+    @property
+    def tasks(self) -> list[int | None]:
+        """The id of the process, if there is one."""
+        return [] if self._process is None else [self._process.pid]
 
     @property
     def is_running(self) -> bool:

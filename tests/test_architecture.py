@@ -34,6 +34,7 @@ BASE = {
     "json_values",
     "csv_values",
     "gc_pause",
+    "own_time",
     "worker",
 }
 STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database", "store.clock"}

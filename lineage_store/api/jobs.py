@@ -66,7 +66,7 @@ class Jobs(OpenedStore):
         moves to the beginning of the list.
 
         Args:
-            state: only jobs in this state: live, stalled, finished or missing.
+            state: only jobs in this state: reading, live, stalled, finished or missing.
             outcome: only jobs with this outcome: completed, failed or interrupted.
             train_ids: only jobs with one of these ids.
             with_samples: only jobs that recorded scalars, histograms, images and the like.

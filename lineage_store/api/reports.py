@@ -23,6 +23,7 @@ from lineage_store.operations.remove import total as total
 from lineage_store.operations.reread import Reread as Reread
 from lineage_store.operations.verify.verifying import FileVerdict as FileVerdict
 from lineage_store.operations.why import Verdict as Verdict
+from lineage_store.query.backlog import Backlog as Backlog
 from lineage_store.query.changes import Change as Change
 from lineage_store.query.changes import ChangeKind as ChangeKind
 from lineage_store.query.changes import Changes as Changes

@@ -25,6 +25,26 @@ BASE_DIRS = (
         "The log of that ingester tells what it does; does the disk answer?",
     ),
     Kind(
+        "backlog",
+        NOTE,
+        "{files:,} log files wait to be read, {size:,} bytes: {pace}.",
+        "The store does not have them all yet: their jobs are `reading`.",
+        heading="reading",
+    ),
+    Kind(
+        "backlog_grows",
+        SOME_FILES,
+        "{files:,} log files wait to be read, {size:,} bytes, which is more than {before_s:,.0f} s ago: {pace}.",
+        "More is written than is read. Is the machine or its disk busy? The setting `shards` divides a base dir among "
+        "several daemons.",
+    ),
+    Kind(
+        "backlog_stands",
+        STANDSTILL,
+        "{files:,} log files wait to be read, {size:,} bytes, and {why}.",
+        _IS_IT_RUNNING,
+    ),
+    Kind(
         "unknown_base_dir",
         STANDSTILL,
         "It is not in the store.",

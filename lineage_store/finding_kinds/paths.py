@@ -64,6 +64,13 @@ PATHS = (
         "It was rewritten; the new generation counts when it has been read in full.",
         _INGEST,
     ),
+    Kind(
+        "kept_back",
+        NOTE,
+        "It was rewritten or read again; the new generation has less than the old one, and bytes that make no frame.",
+        "Readers see the old one until those bytes are read or given up, after suspect_grace_s.",
+    ),
+    Kind("waits", NOTE, "{pending:,} bytes of it were found and wait to be read.", _INGEST),
     Kind("incomplete_frame", NOTE, "{pending} bytes at its end are not a complete frame yet."),
     Kind("given_up", NOTE, "{count} bytes of it were given up as damaged; the rest was read."),
     Kind(

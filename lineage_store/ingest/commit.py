@@ -39,8 +39,9 @@ def write_batch(
 ) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
     with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
+        advances = generations.settled(connection, advances)
         bookmarks.move_bookmarks(connection, advances)
-        advances, with_lineage = folding.write_events(connection, advances, settings)
+        advances, with_lineage = folding.write_events(connection, advances, settings, now)
         touched, tags, full = write_samples(connection, samples, settings.most_tags)
         advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
         recompute_supersession(connection, touched, tags)
@@ -56,10 +57,13 @@ def write_batch(
         _refresh_jobs(connection, lease, jobs_of, now, settings.live_within_s)
 
 
-def register(engine: Engine, lease: Lease, files: Sequence[NewFile]) -> list[KnownFile]:
-    """Insert new files, or new generations of rewritten ones; return them as the store knows them."""
+def register(engine: Engine, lease: Lease, files: Sequence[NewFile], live_within_s: float) -> list[KnownFile]:
+    """Insert new files, with their sizes; return them as the store knows them. Jobs at rest are being read again."""
     with writing_under(engine, lease) as (connection, now), uncollected():
-        return _register(connection, lease, files, now)
+        known = _register(connection, lease, files, now)
+        resting = jobs.at_rest(connection, {file.job_id for file in known})
+        _refresh_jobs(connection, lease, resting, now, live_within_s)
+        return known
 
 
 def start_generations(
@@ -82,6 +86,15 @@ def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None
         registry.note_owners(connection, lease.base_dir_id, owners)
 
 
+def note_sizes(
+    engine: Engine, lease: Lease, sizes: Sequence[tuple[KnownFile, int]], live_within_s: float
+) -> None:
+    """Note how large files are that have grown and wait to be read, so that the store tells what it lacks."""
+    with writing_under(engine, lease) as (connection, now):
+        bookmarks.note_sizes(connection, sizes, now)
+        _refresh_jobs(connection, lease, {file.job_id for file, _ in sizes}, now, live_within_s)
+
+
 def mark_missing(
     engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], settings: Settings
 ) -> list[KnownFile]:
@@ -102,6 +115,7 @@ def mark_unreadable(
     engine: Engine,
     lease: Lease,
     failures: Sequence[tuple[KnownFile, Finding]],
+    live_within_s: float,
     event: FileEvent = FileEvent.FAILED,
 ) -> None:
     """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
@@ -110,10 +124,12 @@ def mark_unreadable(
         file_states.mark_unreadable(connection, reasons, event)
         states = {file: [problem] for file, problem in failures}
         problems.set_file_problems(connection, lease.base_dir_id, states, now)
-        revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in states})
+        _refresh_jobs(connection, lease, {file.job_id for file in states}, now, live_within_s)
 
 
-def mark_failed_read(engine: Engine, lease: Lease, file: KnownFile, reason: str) -> None:
+def mark_failed_read(
+    engine: Engine, lease: Lease, file: KnownFile, reason: str, live_within_s: float
+) -> None:
     """Note that reading a file failed the reader. After MOST_FAILED_READS in a row the file is no longer read."""
     failed_reads = file.failed_reads + 1
     event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
@@ -121,7 +137,7 @@ def mark_failed_read(engine: Engine, lease: Lease, file: KnownFile, reason: str)
     with writing_under(engine, lease) as (connection, now):
         file_states.mark_failed_read(connection, file, failed_reads, reason, event)
         problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
-        revisions.stamp(connection, lease.base_dir_id, [file.job_id])
+        _refresh_jobs(connection, lease, [file.job_id], now, live_within_s)
 
 
 def finish_discovery(

@@ -41,6 +41,11 @@ class Counts:
             files_in_base_dir=self.files_in_base_dir + more.files_in_base_dir,
         )
 
+    def since(self, earlier: Counts) -> Counts:
+        """Return what has been found and read since `earlier`, in the same pass."""
+        names = ("files_found", "files_read", "bytes_read", "events", "samples", "batches", "batches_s")
+        return replace(self, **{name: getattr(self, name) - getattr(earlier, name) for name in names})
+
     def plus(self, batch: Collection[Advance], *, files_read: int, took_s: float) -> Counts:
         """Return this with a batch added that was written in `took_s`; `files_read` is for all batches so far."""
         return replace(

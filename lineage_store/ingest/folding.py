@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -37,7 +38,7 @@ PORTION_BYTES = 8 << 20
 
 
 def write_events(
-    connection: Connection, advances: Sequence[Advance], most: Settings
+    connection: Connection, advances: Sequence[Advance], most: Settings, now: datetime
 ) -> tuple[list[Advance], set[int]]:
     """Store lineage events as far as their jobs have room.
 
@@ -57,12 +58,14 @@ def write_events(
             advance, before = _within(advance, used[advance.file.job_id], most)
             key, events = advance.file.key, advance.rows.lineage_events
             if not before.events:
-                begun[key] = extended(before, events)
+                begun[key] = extended(before, events, now)
             elif not any(event.kind == "user_info" for event in events):
-                counted[key] = extended(before, events)
+                counted[key] = extended(before, events, now)
             else:  # one file at a time, because its user-defined values may be large
                 values = lineage.user_info(connection, [key])[key]
-                lineage.write_files(connection, {key: extended(before._replace(user_info=values), events)})
+                lineage.write_files(
+                    connection, {key: extended(before._replace(user_info=values), events, now)}
+                )
         within.append(advance)
     lineage.write_files(connection, begun)
     lineage.write_files(connection, counted, user_info=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from lineage_store.store.admin import planner_statistics as statistics
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.engine import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey, KnownFile
+from lineage_store.store.records import FileKey, KnownFile, NewFile
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ class Ingester:
     progress: Callable[[Progress], None] = lambda _: None
     should_stop: Callable[[], bool] = lambda: False
     """Called between transactions; True ends the pass early, with everything so far committed."""
+    record: Callable[[Counts], None] = lambda _: None
+    """Called after each batch with the counts of the pass so far."""
     batches: Batches | None = None
     """The files that wait to be read, kept from pass to pass; None: a pass reads all files to their ends."""
 
@@ -125,28 +127,33 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
 def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
     """Read the files to their ends, one batch per transaction; read each batch while the one before it is written.
 
-    Where batches outlive the pass, it ends after `poll_interval_s`, so that files that grew meanwhile get their turn.
+    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (own_time.py), so that what grew
+    meanwhile gets its turn.
     Returns `counts` with what was read added.
     """
     if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
         return counts
     if ingester.batches is not None:
-        ends_at = time.monotonic() + ingester.settings.poll_interval_s
-        return _commit_all(ingester, ingester.batches, todo, counts, ends_at)
+        return _commit_all(ingester, ingester.batches, todo, counts, ingester.settings.poll_interval_s)
     with reader_of(len(todo.changed) + len(todo.new), ingester.settings) as reader:
         batches = Batches(ingester.base_dir, ingester.settings, reader)
         return _commit_all(ingester, batches, todo, counts, math.inf)
 
 
-def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, ends_at: float) -> Counts:
+def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, seconds: float) -> Counts:
     read, read_before = set[FileKey](), counts.files_read
     with reading(ingester.engine) as connection:
-        batches.begin_pass(database_time(connection), ends_at)
+        limit = batches.begin_pass(database_time(connection), seconds)
         changed = registry.with_originals(connection, [file for file, _ in todo.changed])
     pending = (size for _, size in todo.changed)
-    batches.add_found(list(zip(changed, pending, strict=True)), todo.new)
-    _register_some(ingester, batches)
+    batches.add_changed(zip(changed, pending, strict=True))
+    _register(ingester, batches, todo.new)
+    _look_up_some(ingester, batches)
+    notes_at = time.monotonic() + ingester.settings.poll_interval_s
     for batch in batches:
+        if time.monotonic() >= notes_at:
+            _note_sizes(ingester, batches, todo)
+            notes_at = math.inf
         if ingester.should_stop():
             break
         batch = _without_copies(ingester, batches, batch)
@@ -164,11 +171,12 @@ def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Coun
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
             counts = counts.plus(batch.advances, files_read=read_before + len(read), took_s=took_s)
+            ingester.record(counts)
             ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
         else:
             batches.drop(batch)
-        _register_some(ingester, batches)
-        if time.monotonic() >= ends_at:
+        _look_up_some(ingester, batches)
+        if limit.left_s() <= 0:
             break
     return counts
 
@@ -200,10 +208,36 @@ def _settled(ingester: Ingester, batches: Batches, batch: Batch) -> list[KnownFi
     return following
 
 
-def _register_some(ingester: Ingester, batches: Batches) -> None:
-    """Register the new files that are read soon."""
+def _register(ingester: Ingester, batches: Batches, new: Sequence[NewFile]) -> None:
+    """Register new files before any is read, so that the store tells at once what it lacks."""
+    most, live_within_s = ingester.settings.batch_files, ingester.settings.live_within_s
+    for start in range(0, len(new), most):
+        if start and ingester.should_stop():
+            break  # the next pass finds the others
+        some = new[start : start + most]
+        known = commit.register(ingester.engine, ingester.lease, some, live_within_s)
+        if len(new) <= most:
+            batches.add(*known)
+        else:
+            batches.add_new(some)
+
+
+def _look_up_some(ingester: Ingester, batches: Batches) -> None:
+    """Look up the new files that are read soon."""
     while new := batches.next_new(ingester.settings.batch_files):
-        batches.add(*commit.register(ingester.engine, ingester.lease, new))
+        with reading(ingester.engine) as connection:
+            batches.add(*registry.registered(connection, ingester.lease.base_dir_id, new))
+
+
+def _note_sizes(ingester: Ingester, batches: Batches, todo: Survey) -> None:
+    """Note how large the files of a survey are that still wait; what is read at once is noted when it has been read."""
+    waiting = [
+        (file, file.byte_offset + more)
+        for file, more in todo.changed
+        if file.byte_offset + more > file.size_bytes and file in batches
+    ]
+    if waiting:
+        commit.note_sizes(ingester.engine, ingester.lease, waiting, ingester.settings.live_within_s)
 
 
 def _is_committed(ingester: Ingester, batch: Batch) -> bool:
@@ -215,10 +249,11 @@ def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     except BookmarkMovedError as error:
         log.warning("%s Those files are read again in the next pass.", error.message)
         return False
+    live_within_s = ingester.settings.live_within_s
     if batch.failures:
-        commit.mark_unreadable(engine, lease, batch.failures)
+        commit.mark_unreadable(engine, lease, batch.failures, live_within_s)
     if batch.riddled:
-        commit.mark_unreadable(engine, lease, batch.riddled, FileEvent.RIDDLED)
+        commit.mark_unreadable(engine, lease, batch.riddled, live_within_s, FileEvent.RIDDLED)
     if batch.failed_read:
-        commit.mark_failed_read(engine, lease, *batch.failed_read)
+        commit.mark_failed_read(engine, lease, *batch.failed_read, live_within_s)
     return True

@@ -91,9 +91,9 @@ def ingest(
         engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, stop_waiting=stop_waiting
     ) as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
-        with record_cycle(engine, lease, settings.cycle_history) as finish:
-            counts = listed(base_dir, lambda: pipeline.run_pass(this))
-            finish(counts)
+        with record_cycle(engine, lease, settings.cycle_history) as record:
+            counts = listed(base_dir, lambda: pipeline.run_pass(replace(this, record=record.so_far)))
+            record.finish(counts)
         commit.heartbeat(engine, lease, searched=True)
     report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
     return report if is_known else replace(report, known_at=base_dirs.known_at(engine, base_dir_id))
@@ -227,7 +227,10 @@ def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, se
     with reading(engine) as connection:
         jobs = registry.job_count(connection, base_dir_id)
         left = registry.unfinished(connection, base_dir_id)
-    return IngestReport(str(base_dir), counts, jobs, left.pending_bytes, left.problems, seconds)
+    pending_bytes = left.pending_bytes - left.waiting_bytes
+    return IngestReport(
+        str(base_dir), counts, jobs, pending_bytes, left.problems, seconds, left.waiting_files
+    )
 
 
 def _first_line(error: Exception) -> str:

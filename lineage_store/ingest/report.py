@@ -30,6 +30,8 @@ class IngestReport:
     pending_bytes: int
     problems: int
     seconds: float
+    waiting_files: int = 0
+    """Log files that were found and not yet read to their ends, because the pass was stopped."""
     known_at: str | None = None
     """Another base dir that has the same jobs, when this one is new to the store."""
 
@@ -44,6 +46,8 @@ class IngestReport:
             f"{self.base_dir}: {self.jobs:,} jobs, {counts.files_found:,} log files; read {counts.events:,} events "
             f"({counts.samples:,} samples, {counts.bytes_read:,} bytes) in {self.seconds:.2f} s."
         ]
+        if self.waiting_files:
+            lines.append(f"{self.waiting_files:,} log files wait to be read: ingest again, or run a daemon.")
         if self.pending_bytes:
             lines.append(f"{self.pending_bytes:,} bytes at the ends of files are not complete yet.")
         if self.problems:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding
 from lineage_store.operations import health
+from lineage_store.query.backlog import read_backlogs
 from lineage_store.query.views import view_rows
 from lineage_store.store.admin.replay import Replay
 from lineage_store.store.database.engine import database_time, reading, sqlite_path
@@ -51,7 +52,8 @@ class Measures:
     is_up: bool
     findings: Sequence[Finding] = ()
     base_dirs: Sequence[Row] = ()
-    """Rows of v_base_dir, each with `lag_s`: seconds since it was last searched in full; None if it never was."""
+    """Rows of v_base_dir, each with `lag_s`, the seconds since it was last searched in full (None if it never was), and
+    `waiting_s`, the seconds that reading its backlog takes (None while that is unknown)."""
     totals: Sequence[Row] = ()
     """Rows of ingest_total, each with the `path` of its base dir."""
     problems: Sequence[tuple[str, str, int]] = ()
@@ -84,7 +86,9 @@ def measure_without(url: str, error: Exception) -> Measures:
 
 def _read(connection: Connection, engine: Engine) -> tuple[Any, ...]:
     rows, now = view_rows(connection, "v_base_dir", {}, "base_dir"), database_time(connection)
+    left_s = {each.base_dir: each.left_s for each in read_backlogs(connection, rows)}
     for row in rows:
+        row["waiting_s"] = left_s.get(row["base_dir"], 0.0)
         searched = row["discovered_at"]
         row["lag_s"] = None if searched is None else (now - searched).total_seconds()
     totals = connection.execute(_TOTALS).mappings().all()

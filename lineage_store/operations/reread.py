@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +43,8 @@ class Reread:
     """Number of them that were read from their first byte."""
     bytes_read: int = 0
     events: int = 0
+    kept_back: int = 0
+    """Number of log files of which readers still see what was read before."""
 
     def plus(self, other: Reread) -> Reread:
         """Return the sum of both."""
@@ -51,6 +53,7 @@ class Reread:
             self.from_start + other.from_start,
             self.bytes_read + other.bytes_read,
             self.events + other.events,
+            self.kept_back + other.kept_back,
         )
 
 
@@ -73,7 +76,11 @@ def retry(
         jobs = None if only is None else {file.train_id for file in troubled}
         _begin(this, troubled, damaged)
         counts = _pass(this, jobs)
-    return Reread(len(troubled), len(damaged), counts.bytes_read, counts.events)
+        with reading(engine) as connection:
+            kept_back = _kept_back(
+                registry.known_files(connection, base_dir_id, {file.train_id for file in damaged})
+            )
+    return Reread(len(troubled), len(damaged), counts.bytes_read, counts.events, kept_back)
 
 
 def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, settings: Settings) -> Reread:
@@ -90,11 +97,17 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
         counts = _pass(this, [train_id])
         with reading(engine) as connection:
             known = registry.job_id(connection, base_dir_id, train_id) is not None
+            kept_back = _kept_back(registry.known_files(connection, base_dir_id, [train_id]))
     if not known:
         raise TrainJobNotFoundError(
             f"Neither the store nor {base_dir} has a job {train_id}.", hint="`lineage-store jobs` lists them."
         )
-    return Reread(again, again, counts.bytes_read, counts.events)
+    return Reread(again, again, counts.bytes_read, counts.events, kept_back)
+
+
+def _kept_back(files: Sequence[KnownFile]) -> int:
+    """How many files have a new generation that readers do not see yet."""
+    return sum(not file.current for file in files)
 
 
 def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
@@ -129,9 +142,10 @@ def _begin(this: Ingester, files: Sequence[KnownFile], anew: Sequence[KnownFile]
 
 def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
     """Run a pass over these jobs (None: the whole base dir), and remove the rows of replaced generations."""
-    with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
-        counts = listed(this.base_dir, partial(pipeline.run_pass, this, only=jobs))
-        finish(counts)
+    with record_cycle(this.engine, this.lease, this.settings.cycle_history) as record:
+        recorded = replace(this, record=record.so_far)
+        counts = listed(this.base_dir, partial(pipeline.run_pass, recorded, only=jobs))
+        record.finish(counts)
     more = True
     while more:
         with writing(this.engine) as connection:

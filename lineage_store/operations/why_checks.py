@@ -121,7 +121,7 @@ def _of_generation(subject: str, row: Row[Any]) -> Iterator[Finding]:
         yield finding("old_generation", subject)
         return
     if row.state == FileState.REPLACING:
-        yield finding("new_generation", subject)
+        yield finding("new_generation" if row.suspect_since is None else "kept_back", subject)
     if row.state == FileState.MISSING:
         yield finding("missing_file", subject)
     elif row.state == FileState.UNREADABLE:
@@ -131,8 +131,8 @@ def _of_generation(subject: str, row: Row[Any]) -> Iterator[Finding]:
     elif row.state == FileState.SUSPECT:
         since = row.suspect_since
         yield finding("suspect_bytes", subject, since=since, position=row.byte_offset, reason="no frame")
-    elif pending:
-        yield finding("incomplete_frame", subject, pending=pending)
+    elif pending and row.suspect_since is None:
+        yield finding("waits" if row.stat_stamp is None else "incomplete_frame", subject, pending=pending)
     if row.quarantined_bytes:
         yield finding("given_up", subject, count=row.quarantined_bytes)
     if row.byte_offset:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Integer, Text, column, func, select, table
 
 from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import THE_STORE, Finding, finding
+from lineage_store.query.backlog import read_backlogs
 from lineage_store.query.status import problem_of
 from lineage_store.query.views import view_rows
 from lineage_store.store.catalog import policies, registry
@@ -37,6 +38,7 @@ def read_findings(connection: Connection, base_dir: str | None, within_s: float)
     found = [each for row in base_dirs for each in _of_leading(connection, row, within_s)]
     only = None if base_dir is None else registry.base_dir_id(connection, base_dir)
     found += policies.waiting(connection, only)
+    found += [each.finding for each in read_backlogs(connection, base_dirs)]
     return [*found, *_of_ids(connection), *_of_problems(connection, here)]
 
 

@@ -37,7 +37,7 @@ class TrainJob:
     train_id: str
     """`./name` below the base dir."""
     state: str
-    """live, stalled, finished or missing."""
+    """reading, live, stalled, finished or missing."""
     outcome: str | None
     """completed, failed or interrupted; None while it is live, or when it is unknown."""
     source_present: bool

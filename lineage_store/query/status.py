@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Text, case, cast, func, select
 
 from lineage_store.findings import Finding, severity_of, with_places
+from lineage_store.query.backlog import Backlog, read_backlogs
 from lineage_store.query.views import view_rows, view_select
 from lineage_store.store.catalog import moved, policies, tombstones
 from lineage_store.store.database.paging import ALL, Page
@@ -38,8 +39,10 @@ class StoreStatus:
     """Base dirs that hold the same jobs as another base dir, for example after a mount was renamed."""
     removed_by_policy: Sequence[Row]
     """Removals by policy: base_dir, policy, jobs (their number), last_removed_at."""
-    policies_wait: Sequence[Finding] = ()
+    policies_wait: Sequence[Finding]
     """What policies wait for: jobs that a person may let go, a clock that is wrong."""
+    backlogs: Sequence[Backlog]
+    """Of base dirs with log files that wait to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ def read_status(
         known_twice=list(moved.known_twice(connection, base_dir_id)),
         removed_by_policy=tombstones.by_policy(connection, base_dir),
         policies_wait=list(policies.waiting(connection, base_dir_id)),
+        backlogs=read_backlogs(connection, base_dirs),
     )
 
 

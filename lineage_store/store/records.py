@@ -76,6 +76,12 @@ class FileLineage(NamedTuple):
     train_at: int | None = None
     eval_at: int | None = None
     dataset_graph_at: int | None = None
+    end_at: int | None = None
+    """The last event that ends a training: a train event, or user-defined values with a valid `end/outcome`."""
+    ended_at: float | None = None
+    """Its wall time."""
+    end_read_at: datetime | None = None
+    """When it was read, by the database's clock."""
     user_info: str = "{}"
 
 
@@ -195,6 +201,8 @@ class KnownFile(NamedTuple):
     """Number of the log file of the job whose bytes it has; None if it has rows of its own."""
     compared_upto: int = 0
     """Greatest number of those log files that begin as it does, and of which it is no copy."""
+    unread: bool = True
+    """Whether it has not been read to its end yet, not once."""
     original: KnownFile | None = None
     """The log file of which it is a copy, where it is to be compared with that; no column of the table."""
 
@@ -274,6 +282,8 @@ class NewFile(NamedTuple):
     """Who owns the job's directory."""
     first_seen_at: datetime | None = None
     """When the store first saw the file, for a later generation of it."""
+    size_bytes: int = 0
+    modified_s: int = 0
 
 
 class Advance(NamedTuple):

@@ -72,7 +72,7 @@ def base_dir(tmp_path: Path) -> Path:
         (LineageParamValueError, "since = 7 is", lambda store, _: store.changes(7)),
         (
             LineageParamValueError,
-            "state = 'lve' is none of live, ",
+            "state = 'lve' is none of reading, live, ",
             lambda store, _: store.train_jobs(state="lve"),
         ),
         (

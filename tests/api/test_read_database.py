@@ -238,7 +238,7 @@ def test_how_far_the_standby_is_behind_is_told(
         assert [each.kind for each in store.findings(within_s=0.0)][-1] == "standby_behind"
         assert "pg_wal_replay_resume" in store.findings(within_s=0.0)[-1].remedy
         assert store.measures().standby is not None
-        assert [row["live_jobs"] for row in store.status().base_dirs] == [2]  # as the primary has it
+        assert [row["finished_jobs"] for row in store.status().base_dirs] == [2]  # as the primary has it
     replayed()
     assert writer.standby() is None
 

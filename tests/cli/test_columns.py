@@ -88,7 +88,7 @@ def test_filter_shows_the_best_and_the_first_of_a_metric(
     columns = "metric/accuracy,metric_best/accuracy,metric_first/accuracy,state"
     found = _rows(run("filter", "--where", "network=N", "--columns", columns, "--csv", *paged))
     values = {"metric/accuracy": "0.5", "metric_best/accuracy": "0.75", "metric_first/accuracy": "0.25"}
-    assert found == [{**values, "state": "live"}]
+    assert found == [{**values, "state": "finished"}]
     told = run("filter", "--columns", "metric_best/acuracy")
     assert (told.code, "Did you mean metric_best/accuracy?" in told.err) == (2, True)
 
@@ -104,7 +104,7 @@ def test_filter_shows_the_base_dir_however_many_there_are(
 
     here = [["./good", str(base_dir)], ["./poor", str(base_dir)]]
     assert shown() == shown(base_dir) == shown("base") == here
-    assert shown(columns="state,base_dir") == [["live", str(base_dir)]] * 2
+    assert shown(columns="state,base_dir") == [["finished", str(base_dir)]] * 2
     Log().train(network="N").write_lineage(tmp_path / "other" / "third")
     run("ingest", tmp_path / "other")
     assert shown(base_dir) == here

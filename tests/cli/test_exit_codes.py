@@ -40,7 +40,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         (["filter", "--columns", "optimiser"], 2, "Did you mean optimizer?"),
         (["filter", "--columns", "network,metric/"], 2, "metric/<name>"),
         (["filter", "--where", "metric/accuracy>0.5"], 2, "No job has any metric."),
-        (["jobs", "--state", "running"], 2, "none of live, stalled, finished, missing"),
+        (["jobs", "--state", "running"], 2, "none of reading, live, stalled, finished, missing"),
         (["jobs", "--state", "finishd"], 2, "Did you mean finished?"),
         (["jobs", "--json", "--csv"], 2, "--json and --csv exclude each other"),
         (["sql", "VALUES(1)", "--csv", "--json"], 2, "--json and --csv exclude each other"),

@@ -13,6 +13,7 @@ from helpers.engines import opened
 from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store.config import Settings
+from lineage_store.ingest import refresh
 from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
@@ -53,6 +54,26 @@ def test_a_base_dir_that_is_led_is_well(run: Run, on_sqlite: str, stored: Path) 
         assert run("status", "--check", "--within", "0s").code == 0
     assert run("status", "--check", "--within", "0s").code == 1
     engine.dispose()
+
+
+def test_a_backlog_that_nobody_reads_is_not_well_and_one_that_is_read_is_told(
+    run: Run, on_sqlite: str, base_dir: Path
+) -> None:
+    for number in range(4):
+        Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"{number}")
+    with opened(on_sqlite) as engine:
+        refresh.ingest(engine, base_dir, Settings(), should_stop=lambda: True)
+        checked = run("status", "--check")
+        assert checked.code == 1
+        assert f"{base_dir}: 7 log files wait to be read" in checked.out
+        with hold_lease(engine, register(engine, base_dir), 60, mode="daemon"):
+            checked = run("status", "--check")
+            told = json.loads(run("status", "--check", "--json").out)
+            (row,) = json.loads(run("status", "--json").out)["backlogs"]
+    assert checked.code == 0
+    assert "All is well" not in checked.out
+    assert (told["well"], [each["kind"] for each in told["findings"]]) == (True, ["backlog"])
+    assert (row["files"], row["bytes_per_s"], row["left_s"]) == (7, None, None)
 
 
 def test_one_that_leads_and_never_gets_through_is_a_standstill(

@@ -71,7 +71,7 @@ def told(text: str) -> list[tuple[str, str, str]]:
 def test_all_that_is_there_is_a_line_a_job(run: Run, store: LineageStore) -> None:
     finished = run("tail", "--since", "all", "--no-follow")
     assert finished.code == 0
-    assert sorted(told(finished.out)) == [("changed", "live", "good"), ("changed", "live", "poor")]
+    assert sorted(told(finished.out)) == [("changed", "finished", "good"), ("changed", "finished", "poor")]
     assert run("tail", "--no-follow").out == ""
 
 

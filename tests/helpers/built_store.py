@@ -74,6 +74,8 @@ def add_file(
         "fingerprint_bytes": 0,
         "anchor_bytes": 0,
         "failed_reads": 0,
+        "stat_stamp": "seen",
+        "unread": False,
         "created_at": datetime.fromisoformat("2025-01-01T00:00:00Z"),
     }
     connection.execute(insert(tables.log_file), row | columns)

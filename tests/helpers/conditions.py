@@ -65,7 +65,7 @@ TEXT_FIELDS = [
     "dataset_mark",
 ]
 WORDS = {
-    "state": ["live", "stalled", "finished", "missing"],
+    "state": ["reading", "live", "stalled", "finished", "missing"],
     "outcome": ["completed", "failed", "interrupted"],
     "host": ["node-1", "node-2", "NODE-1"],
 }

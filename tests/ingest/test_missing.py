@@ -40,7 +40,7 @@ def test_a_missing_file_keeps_its_rows_and_is_marked(engine: Engine, base_dir: P
     assert visible_scalars(engine) == {1: 0.5}
     assert column(engine, "SELECT state FROM log_file ORDER BY kind") == ["open", "missing"]
     assert open_problems(engine) == [("missing_file", f"job/{FILE}")]
-    assert states(engine) == {"./job": "live"}
+    assert states(engine) == {"./job": "finished"}  # the end of its training was recorded
 
 
 def test_a_missing_job_keeps_its_rows_and_is_marked(engine: Engine, base_dir: Path) -> None:

@@ -236,6 +236,6 @@ def test_several_files_that_cannot_be_read_at_once_cost_themselves(engine: Engin
         one, other, _ = registry.known_files(connection, base_dir_id)
     with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         gone = [unreadable_file(base_dir, file.train_id, file.name, OSError()) for file in (one, other)]
-        commit.mark_unreadable(engine, lease, list(zip((one, other), gone, strict=True)))
+        commit.mark_unreadable(engine, lease, list(zip((one, other), gone, strict=True)), 600)
     found = column(engine, "SELECT last_problem FROM log_file ORDER BY job_id")
     assert found == [gone[0].what, gone[1].what, None]

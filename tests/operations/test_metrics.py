@@ -121,7 +121,7 @@ def test_names_that_are_no_text_can_be_told(sqlite_url: str, tmp_path: Path) -> 
     with LineageStore(sqlite_url, settings=Settings()) as store:
         store.ingest(base_dir)
         found = scrape(store)
-    assert found.value("lineage_store_jobs", base_dir=f'{tmp_path}/b\\xe9\n"', state="live") == 1
+    assert found.value("lineage_store_jobs", base_dir=f'{tmp_path}/b\\xe9\n"', state="finished") == 1
 
 
 def test_measuring_takes_its_share_however_often_it_is_asked() -> None:

@@ -43,12 +43,11 @@ def train(base_dir: Path, name: str, begun: int, *, samples: int = 2, finished: 
     log = Log(wall_time=float(begun)).version()
     for step in range(samples):
         log.scalar(step, "loss", 0.5)
+    lineage = Log(wall_time=float(begun))
+    lineage = lineage.train(network="LeNet5") if finished else lineage
     paths = (
         log.write_summary(base_dir / name, timestamp=begun),
-        Log(wall_time=float(begun))
-        .train(network="LeNet5")
-        .evaluation({"accuracy": 0.5})
-        .write_lineage(base_dir / name, begun),
+        lineage.evaluation({"accuracy": 0.5}).write_lineage(base_dir / name, begun),
     )
     for path in paths if finished else ():
         path.chmod(0o400)

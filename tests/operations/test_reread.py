@@ -17,6 +17,7 @@ from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester, run_pass
 from lineage_store.operations import reread
+from lineage_store.operations.why import why
 from lineage_store.store import leases
 from lineage_store.store.database.engine import database_time, writing
 from lineage_store.store.schema.tables import log_file, scalar_sample, series
@@ -171,3 +172,47 @@ def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_
         reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     assert visible_scalars(engine) == LOSS
     assert column(engine, "SELECT failed_reads FROM log_file") == [0]
+
+
+# --- bytes that make no frame, in a file that is still written ---
+
+
+def suspect(log: Log) -> Log:
+    return log.raw(b"\xff" * 64)
+
+
+def test_a_file_with_suspect_bytes_is_shown_anew_at_once_if_it_has_no_less(
+    engine: Engine, base_dir: Path
+) -> None:
+    suspect(curve()).write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    log = curve()
+    for step in range(4, 90):
+        log.scalar(step, "loss", 0.5)
+    suspect(log).write_summary(base_dir / "job")
+    done = reread.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    assert done.kept_back == 0
+    assert list(visible_scalars(engine)) == list(range(1, 90))
+    assert column(engine, "SELECT state FROM log_file") == ["suspect"]
+    assert open_problems(engine) == [("suspect_bytes", "job/events.out.events.summary.1700000000.0.host_MS")]
+    assert ledger_is_closed(engine)
+
+
+def test_a_file_that_is_read_again_without_news_is_shown_anew_at_once(engine: Engine, base_dir: Path) -> None:
+    suspect(curve()).write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    done = reread.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    assert (done.kept_back, visible_scalars(engine)) == (0, LOSS)
+
+
+def test_a_file_that_has_less_than_before_is_said_to_be_kept_back(engine: Engine, base_dir: Path) -> None:
+    path = suspect(curve()).write_summary(base_dir / "job")
+    ingest(engine, base_dir)
+    suspect(Log().version().scalar(1, "loss", 9.0)).write(path)
+    base_dir_id = register(engine, base_dir)
+    done = reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
+    assert (done.kept_back, visible_scalars(engine)) == (1, LOSS)
+    assert "kept_back" in [each.kind for each in why(engine, path, SETTINGS).findings]
+    ingest(engine, base_dir, suspect_grace_s=0)
+    ingest(engine, base_dir, suspect_grace_s=0)
+    assert visible_scalars(engine) == {1: 9.0}

@@ -242,7 +242,7 @@ REFUSED: list[tuple[Any, list[str]]] = [
     ({"tag": {"eq": "1"}}, ["tag eq", "'1'", "int"]),
     (
         {"state": {"eq": "finishd"}},
-        ["state eq", "'finishd'", "live, stalled, finished or missing", "finished?"],
+        ["state eq", "'finishd'", "reading, live, stalled, finished or missing", "finished?"],
     ),
     ({"state": {"in": ["live", "Stalled"]}}, ["state in", "'Stalled'", "Did you mean stalled?"]),
     ({"state": {"gt": "live"}}, ["state", "gt", "eq, ne, in, not_in, like, is_null"]),

@@ -90,6 +90,7 @@ CREATE TABLE log_file (
   likeness BIGINT,
   copy_of INTEGER,
   compared_upto INTEGER DEFAULT 0 NOT NULL,
+  unread BOOLEAN DEFAULT true NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
@@ -172,6 +173,9 @@ CREATE TABLE file_lineage (
   train_at BIGINT,
   eval_at BIGINT,
   dataset_graph_at BIGINT,
+  end_at BIGINT,
+  ended_at DOUBLE PRECISION,
+  end_read_at TIMESTAMP WITH TIME ZONE,
   user_info TEXT NOT NULL,
   evaluations_before BIGINT DEFAULT 0 NOT NULL,
   has_last_evaluation BOOLEAN DEFAULT true NOT NULL,
@@ -345,6 +349,8 @@ CREATE TABLE ingest_cycle (
   events BIGINT NOT NULL,
   samples BIGINT NOT NULL,
   pending_bytes BIGINT NOT NULL,
+  waiting_files BIGINT DEFAULT 0 NOT NULL,
+  waiting_bytes BIGINT DEFAULT 0 NOT NULL,
   problems BIGINT NOT NULL,
   CONSTRAINT pk_ingest_cycle PRIMARY KEY (id),
   CONSTRAINT fk_ingest_cycle_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
@@ -812,7 +818,8 @@ SELECT
   CASE WHEN (f.modified_s)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((f.modified_s)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS modified_at,
   f.grown_at AS grown_at,
   f.suspect_since AS suspect_since,
-  f.last_problem AS last_problem
+  f.last_problem AS last_problem,
+  (f.stat_stamp IS NULL AND f.size_bytes > f.byte_offset AND f.state IN ('closed', 'open', 'suspect', 'torn', 'replacing')) AS is_waiting
 FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving WHERE f.state <> 'replaced';
 
 CREATE VIEW v_ingest_problem AS
@@ -848,6 +855,8 @@ SELECT
   c.events AS events,
   c.samples AS samples,
   c.pending_bytes AS pending_bytes,
+  c.waiting_files AS waiting_files,
+  c.waiting_bytes AS waiting_bytes,
   c.problems AS problems
 FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving;
 
@@ -855,6 +864,7 @@ CREATE VIEW v_base_dir AS
 SELECT
   b.path AS base_dir,
   coalesce(j.jobs, 0) AS jobs,
+  coalesce(j.reading, 0) AS reading_jobs,
   coalesce(j.live, 0) AS live_jobs,
   coalesce(j.stalled, 0) AS stalled_jobs,
   coalesce(j.finished, 0) AS finished_jobs,
@@ -862,6 +872,8 @@ SELECT
   coalesce(f.files, 0) AS log_files,
   coalesce(f.size_bytes, 0) AS log_bytes,
   coalesce(f.pending_bytes, 0) AS pending_bytes,
+  coalesce(f.waiting_files, 0) AS waiting_files,
+  coalesce(f.waiting_bytes, 0) AS waiting_bytes,
   coalesce(f.quarantined_bytes, 0) AS quarantined_bytes,
   (SELECT coalesce(sum(p.problems), 0) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > clock_timestamp() ORDER BY i.shard LIMIT 1) AS leader,
@@ -875,6 +887,7 @@ SELECT
 FROM base_dir b
 LEFT JOIN (
   SELECT base_dir_id, count(*) AS jobs,
+         count(*) FILTER (WHERE state = 'reading') AS reading,
          count(*) FILTER (WHERE state = 'live') AS live,
          count(*) FILTER (WHERE state = 'stalled') AS stalled,
          count(*) FILTER (WHERE state = 'finished') AS finished,
@@ -885,6 +898,8 @@ LEFT JOIN (
   SELECT job.base_dir_id, count(*) AS files,
          CAST(least(coalesce(sum(file.size_bytes), 0), 9223372036854775807) AS bigint) AS size_bytes,
          CAST(least(coalesce(sum(file.size_bytes - file.byte_offset), 0), 9223372036854775807) AS bigint) AS pending_bytes,
+         count(*) FILTER (WHERE (file.stat_stamp IS NULL AND file.size_bytes > file.byte_offset AND file.state IN ('closed', 'open', 'suspect', 'torn', 'replacing'))) AS waiting_files,
+         CAST(least(coalesce(sum(CASE WHEN (file.stat_stamp IS NULL AND file.size_bytes > file.byte_offset AND file.state IN ('closed', 'open', 'suspect', 'torn', 'replacing')) THEN file.size_bytes - file.byte_offset ELSE 0 END), 0), 9223372036854775807) AS bigint) AS waiting_bytes,
          CAST(least(coalesce(sum(file.quarantined_bytes), 0), 9223372036854775807) AS bigint) AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN ('replaced', 'missing')

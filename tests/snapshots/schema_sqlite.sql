@@ -90,6 +90,7 @@ CREATE TABLE log_file (
   likeness BIGINT,
   copy_of INTEGER,
   compared_upto INTEGER DEFAULT 0 NOT NULL,
+  unread BOOLEAN DEFAULT 1 NOT NULL,
   CONSTRAINT pk_log_file PRIMARY KEY (job_id, file_no),
   CONSTRAINT uq_log_file_job_id_name_generation UNIQUE (job_id, name, generation),
   CONSTRAINT fk_log_file_job_id FOREIGN KEY(job_id) REFERENCES train_job (id) ON DELETE CASCADE
@@ -173,6 +174,9 @@ CREATE TABLE file_lineage (
   train_at BIGINT,
   eval_at BIGINT,
   dataset_graph_at BIGINT,
+  end_at BIGINT,
+  ended_at DOUBLE,
+  end_read_at TEXT,
   user_info TEXT NOT NULL,
   evaluations_before BIGINT DEFAULT 0 NOT NULL,
   has_last_evaluation BOOLEAN DEFAULT 1 NOT NULL,
@@ -352,6 +356,8 @@ CREATE TABLE ingest_cycle (
   events BIGINT NOT NULL,
   samples BIGINT NOT NULL,
   pending_bytes BIGINT NOT NULL,
+  waiting_files BIGINT DEFAULT 0 NOT NULL,
+  waiting_bytes BIGINT DEFAULT 0 NOT NULL,
   problems BIGINT NOT NULL,
   CONSTRAINT pk_ingest_cycle PRIMARY KEY (id),
   CONSTRAINT fk_ingest_cycle_base_dir_id FOREIGN KEY(base_dir_id) REFERENCES base_dir (id) ON DELETE CASCADE
@@ -823,7 +829,8 @@ SELECT
   CASE WHEN (f.modified_s) BETWEEN 0 AND 253402300799 THEN strftime('%Y-%m-%dT%H:%M:%S', CAST('epoch' AS timestamp) + ((CAST(round((f.modified_s) * 1e6) AS bigint) - CAST(round((f.modified_s) * 1e6) AS bigint) % 1000000) / 1000000 / CASE typeof(0) WHEN 'integer' THEN 86400.0 ELSE 1 END + CASE typeof(0) WHEN 'integer' THEN 2440587.5 ELSE 0 END) * CAST('1 second' AS interval)) || printf('.%06dZ', CAST(round((f.modified_s) * 1e6) AS bigint) % 1000000) END AS modified_at,
   f.grown_at AS grown_at,
   f.suspect_since AS suspect_since,
-  f.last_problem AS last_problem
+  f.last_problem AS last_problem,
+  CAST((f.stat_stamp IS NULL AND f.size_bytes > f.byte_offset AND f.state IN ('closed', 'open', 'suspect', 'torn', 'replacing')) AS boolean) AS is_waiting
 FROM log_file f JOIN train_job j ON j.id = f.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving WHERE f.state <> 'replaced';
 
 CREATE VIEW v_ingest_problem AS
@@ -859,6 +866,8 @@ SELECT
   c.events AS events,
   c.samples AS samples,
   c.pending_bytes AS pending_bytes,
+  c.waiting_files AS waiting_files,
+  c.waiting_bytes AS waiting_bytes,
   c.problems AS problems
 FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving;
 
@@ -866,6 +875,7 @@ CREATE VIEW v_base_dir AS
 SELECT
   b.path AS base_dir,
   CAST(coalesce(j.jobs, 0) AS bigint) AS jobs,
+  CAST(coalesce(j.reading, 0) AS bigint) AS reading_jobs,
   CAST(coalesce(j.live, 0) AS bigint) AS live_jobs,
   CAST(coalesce(j.stalled, 0) AS bigint) AS stalled_jobs,
   CAST(coalesce(j.finished, 0) AS bigint) AS finished_jobs,
@@ -873,6 +883,8 @@ SELECT
   CAST(coalesce(f.files, 0) AS bigint) AS log_files,
   CAST(coalesce(f.size_bytes, 0) AS bigint) AS log_bytes,
   CAST(coalesce(f.pending_bytes, 0) AS bigint) AS pending_bytes,
+  CAST(coalesce(f.waiting_files, 0) AS bigint) AS waiting_files,
+  CAST(coalesce(f.waiting_bytes, 0) AS bigint) AS waiting_bytes,
   CAST(coalesce(f.quarantined_bytes, 0) AS bigint) AS quarantined_bytes,
   CAST((SELECT coalesce(sum(p.problems), 0) FROM ingest_problem p WHERE p.base_dir_id = b.id AND p.resolved_at IS NULL) AS bigint) AS open_problems,
   (SELECT i.holder FROM ingest_lease i WHERE i.base_dir_id = b.id AND i.shard < b.shards AND i.expires_at > strftime(CASE typeof(0) WHEN 'integer' THEN '%Y-%m-%dT%H:%M:%fZ' ELSE '%Y-%m-%dT%H:%M:%S.%fZ' END, CASE typeof(0) WHEN 'integer' THEN 'now' ELSE CURRENT_TIMESTAMP END) ORDER BY i.shard LIMIT 1) AS leader,
@@ -886,6 +898,7 @@ SELECT
 FROM base_dir b
 LEFT JOIN (
   SELECT base_dir_id, count(*) AS jobs,
+         count(*) FILTER (WHERE state = 'reading') AS reading,
          count(*) FILTER (WHERE state = 'live') AS live,
          count(*) FILTER (WHERE state = 'stalled') AS stalled,
          count(*) FILTER (WHERE state = 'finished') AS finished,
@@ -896,6 +909,8 @@ LEFT JOIN (
   SELECT job.base_dir_id, count(*) AS files,
          CAST(sum(CAST(file.size_bytes AS double precision)) AS bigint) AS size_bytes,
          CAST(sum(CAST(file.size_bytes - file.byte_offset AS double precision)) AS bigint) AS pending_bytes,
+         count(*) FILTER (WHERE (file.stat_stamp IS NULL AND file.size_bytes > file.byte_offset AND file.state IN ('closed', 'open', 'suspect', 'torn', 'replacing'))) AS waiting_files,
+         CAST(sum(CAST(CASE WHEN (file.stat_stamp IS NULL AND file.size_bytes > file.byte_offset AND file.state IN ('closed', 'open', 'suspect', 'torn', 'replacing')) THEN file.size_bytes - file.byte_offset ELSE 0 END AS double precision)) AS bigint) AS waiting_bytes,
          CAST(sum(CAST(file.quarantined_bytes AS double precision)) AS bigint) AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN ('replaced', 'missing')

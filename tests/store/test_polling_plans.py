@@ -79,7 +79,7 @@ def test_the_end_of_a_pass_looks_at_unfinished_files_and_open_problems_alone(eng
     asked = list[tuple[str, Any]]()
     event.listen(engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
     with reading(engine) as connection:
-        assert registry.unfinished(connection, base_dir_id) == registry.Unfinished(2 * 999, 0)
+        assert registry.unfinished(connection, base_dir_id) == registry.Unfinished(2 * 999, 2, 2 * 999, 0)
         (statement, parameters) = next(each for each in asked if "log_file" in each[0])
         explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
         steps = [str(row[-1]) for row in connection.exec_driver_sql(f"{explain} {statement}", parameters)]

@@ -139,9 +139,9 @@ def test_a_job_with_a_file_that_cannot_be_read_has_changed(engine: Engine, store
     problem = finding("unreadable_file", "one", what="It cannot be read.")
     with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         with changes(engine, ONE):
-            commit.mark_unreadable(engine, lease, [(file, problem)])
+            commit.mark_unreadable(engine, lease, [(file, problem)], 600)
         with changes(engine, ONE):
-            commit.mark_failed_read(engine, lease, file, "crashed")
+            commit.mark_failed_read(engine, lease, file, "crashed", 600)
     with changes(engine, ONE):
         retry(engine, stored, base_dir_id, Settings(), None)
 

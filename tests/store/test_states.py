@@ -100,7 +100,7 @@ class History:
         problem = finding("unreadable_file", str(self.path), reason="Permission denied.")
         self._to_newest(
             lambda lease, file: (
-                commit.mark_unreadable(self.engine, lease, [(file, problem)])
+                commit.mark_unreadable(self.engine, lease, [(file, problem)], 600)
                 if file.state != FileState.POISONED
                 else None
             )
@@ -110,7 +110,7 @@ class History:
         def fail_read(lease: Lease, file: KnownFile) -> None:
             if file.state != FileState.POISONED:
                 commit.mark_failed_read(
-                    self.engine, lease, file._replace(failed_reads=MOST_FAILED_READS - 1), "It hangs."
+                    self.engine, lease, file._replace(failed_reads=MOST_FAILED_READS - 1), "It hangs.", 600
                 )
 
         self._to_newest(fail_read)

@@ -16,8 +16,17 @@ export interface Finding {
   since: string | null;
 }
 
+export interface Backlog {
+  base_dir: string;
+  files: number;
+  bytes: number;
+  bytes_per_s: number | null;
+  left_s: number | null;
+}
+
 export interface Health {
   findings: Finding[];
+  backlogs: Backlog[];
   base_dirs: Record<string, unknown>[];
   standby: Standby | null;
 }
@@ -30,7 +39,7 @@ export function HealthPage() {
     <main>
       <h1>Health</h1>
       <Show of={health.value}>
-        {({ findings, base_dirs, standby }) => (
+        {({ findings, backlogs, base_dirs, standby }) => (
           <>
             <Findings findings={findings} none="All is well." />
             {standby && (
@@ -41,7 +50,11 @@ export function HealthPage() {
             )}
             <h2>Base dirs</h2>
             {base_dirs.length ? (
-              base_dirs.map((row) => <BaseDir key={String(row.base_dir ?? row.path)} row={row} />)
+              base_dirs.map((row) => {
+                const path = String(row.base_dir ?? row.path);
+                const backlog = backlogs.find((each) => each.base_dir === path);
+                return <BaseDir key={path} row={row} backlog={backlog} />;
+              })
             ) : (
               <p class="quiet">The store follows no base dir yet: lineage-store daemon BASE_DIR</p>
             )}
@@ -68,13 +81,31 @@ export function Findings({ findings, none }: { findings: readonly Finding[]; non
   );
 }
 
-function BaseDir({ row }: { row: Record<string, unknown> }) {
+function BaseDir({ row, backlog }: { row: Record<string, unknown>; backlog: Backlog | undefined }) {
   const facts = Object.entries(row).filter(([, value]) => value !== null && value !== "");
   return (
     <details open>
       <summary class="mono">{String(row.base_dir ?? row.path)}</summary>
+      {backlog && <Waiting backlog={backlog} whole={Number(row.log_bytes)} />}
       <Facts facts={facts} />
     </details>
+  );
+}
+
+/** How much of a base dir is read, and how long the rest takes. */
+function Waiting({ backlog, whole }: { backlog: Backlog; whole: number }) {
+  const { files, bytes: left, bytes_per_s, left_s } = backlog;
+  const pace =
+    bytes_per_s !== null && left_s !== null
+      ? `${bytes(bytes_per_s)}/s, about ${duration(left_s)} left`
+      : "none was read lately";
+  return (
+    <p class="waiting">
+      <progress value={Math.max(0, whole - left)} max={Math.max(1, whole)} aria-label="read" />{" "}
+      <span>
+        {number(files)} log files ({bytes(left)}) wait to be read: {pace}
+      </span>
+    </p>
   );
 }
 

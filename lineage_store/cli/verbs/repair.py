@@ -135,6 +135,11 @@ def _tell(session: Session, done: Reread, left: Sequence[Finding]) -> int:
         f"{done.tried:,} log files tried again, {done.from_start:,} of them from the start; "
         f"read {done.events:,} events ({done.bytes_read:,} bytes)."
     )
+    if done.kept_back:
+        session.note(
+            f"{done.kept_back:,} of them show what was read before: they now have less, and bytes that make no frame. "
+            "That ends when those are read, or given up after suspect_grace_s."
+        )
     for problem in left[:SHOWN_LEFT]:
         session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
     if more := sum(problem.problems for problem in left[SHOWN_LEFT:]):

@@ -18,7 +18,7 @@ from lineage_store.cli.output import (
     write_pairs,
 )
 from lineage_store.cli.session import Session, pass_session
-from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.errors import DatabaseUnavailableError, ExitCode
 from lineage_store.findings import Finding, exit_code
 from lineage_store.texts import escaped
 
@@ -32,7 +32,7 @@ POLICY_COLUMNS = ("base_dir", "policy", "jobs", "last_removed_at")
 FINDING_COLUMNS = ("severity", "subject", "kind", "what", "remedy")
 CYCLE_COLUMNS = (
     *("base_dir", "finished_at", "files_read", "bytes_read", "events"),
-    *("pending_bytes", "problems", "holder"),
+    *("waiting_files", "pending_bytes", "problems", "holder"),
 )
 
 
@@ -73,8 +73,10 @@ def status_verb(
     (exit 5).
 
     With --check a sentence for each thing that is not well, and an exit code: 0 all is well; 1 somewhere nothing is
-    read (no ingester leads, the base dir cannot be listed, or a daemon on this host cannot go on); 3 some log files are
-    suspect, poisonous, torn or unreadable, the others are read; 5 the database is unreachable or locked.
+    read (no ingester leads, the base dir cannot be listed, log files wait and none is read, or a daemon on this host
+    cannot go on); 3 some log files are suspect, poisonous, torn or unreadable, the others are read, or more come than
+    are read; 5 the database is unreachable or locked. A backlog that is being read is told with its time left, and is
+    no failure.
 
     \b
     lineage-store status
@@ -143,7 +145,12 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
         unavailable = error.exit_code
         findings = without_store.findings_without_database(session.settings().settings, base_dir, error)
     if as_json:
-        write_json({"well": not findings, "findings": [asdict(finding) for finding in findings]})
+        write_json(
+            {
+                "well": exit_code(findings) == ExitCode.OK,
+                "findings": [asdict(finding) for finding in findings],
+            }
+        )
     elif not findings:
         click.echo("All is well.")
     else:
@@ -177,6 +184,7 @@ class _Told:
             "write_ahead_log": None if self.log is None else asdict(self.log),
             "removed_by_policy": found.removed_by_policy,
             "policies_wait": list(map(asdict, found.policies_wait)),
+            "backlogs": list(map(asdict, found.backlogs)),
             "standby": None if self.standby is None else asdict(self.standby),
         }
 
@@ -192,6 +200,8 @@ class _Told:
         for row in found.base_dirs:
             pairs = [(name, value) for name, value in row.items() if name != "base_dir"]
             write_pairs(pairs, title=row["base_dir"])
+        for backlog in found.backlogs:
+            click.echo(escaped(str(backlog.finding)))
         _print_shards(found)
         _print_daemons(self.daemons)
         if found.removed_by_policy:

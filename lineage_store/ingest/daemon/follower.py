@@ -86,7 +86,9 @@ class Follower:
         self._backoff, self._at_work, self._stands_by_for = Backoff(str(base_dir)), False, ""
         self._searched, self._fit = False, True
         self.pulse, self._renewed_at, self._took_s = Pulse(str(base_dir)), 0, 0.0
-        self._reader = Worker(settings.slow_reading_s, settings.reading_memory_bytes, self.pulse.beat)
+        slow_s = settings.slow_reading_s
+        longest_s = max(slow_s, settings.reading_deadline_s)  # the watchdog waits longer than that
+        self._reader = Worker(slow_s, settings.reading_memory_bytes, self.pulse.beat, longest_s)
         self._apart = Apart(settings)
         self._batches = self._no_batches()
         self._keeping = Keeping(engine, str(base_dir), settings, self._should_stop)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from lineage_store.config import Settings
@@ -68,14 +70,14 @@ class Passes:
     def _discover(self, this: Ingester) -> None:
         """Look for new jobs and files, and at a part of the resting directories."""
         started = time.monotonic()
-        self._recorded(this, lambda: self._full_pass(this))
+        self._recorded(this, self._full_pass)
         took = self._survey_ended - started  # without reading, which is no reason to search less often
         self.discovery_due = started + max(this.settings.discovery_interval_s, took / SCAN_SHARE)
 
     def _full_pass(self, this: Ingester) -> Counts:
         try:
             relist_after_s = this.settings.finished_interval_s
-            return self._pass(this, self._cache.signs(this.base_dir, relist_after_s=relist_after_s))
+            return self._pass(this, signs=self._cache.signs(this.base_dir, relist_after_s=relist_after_s))
         except OSError as error:
             problem = [unlistable_base_dir(str(this.base_dir), error)]
             most_rows = this.settings.batch_rows
@@ -87,9 +89,9 @@ class Passes:
             live = registry.live_jobs(connection, this.lease.base_dir_id, this.lease.shards)
         if live or _is_busy(this):
             signs = self._cache.signs_in(this.base_dir, live)
-            self._recorded(this, lambda: self._pass(this, signs, searched=False))
+            self._recorded(this, partial(self._pass, signs=signs, searched=False))
 
-    def _pass(self, this: Ingester, signs: Signs, *, searched: bool = True) -> Counts:
+    def _pass(self, this: Ingester, *, signs: Signs, searched: bool = True) -> Counts:
         scope = Scope(
             this.engine,
             this.base_dir,
@@ -106,12 +108,12 @@ class Passes:
         calls_for_more = todo or searched or _is_busy(this)
         return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
 
-    def _recorded(self, this: Ingester, run: Callable[[], Counts]) -> Counts:
+    def _recorded(self, this: Ingester, run: Callable[[Ingester], Counts]) -> Counts:
         """Run a pass; add a row to the history when the pass read something, or when none was added for a while."""
-        with record_cycle(this.engine, this.lease, this.settings.cycle_history) as finish:
-            counts = run()
+        with record_cycle(this.engine, this.lease, this.settings.cycle_history) as record:
+            counts = run(replace(this, record=record.so_far))
             if counts.bytes_read or time.monotonic() >= self._cycle_row_due:
-                finish(counts)
+                record.finish(counts)
                 self._cycle_row_due = time.monotonic() + QUIET_CYCLE_S
         if counts.bytes_read:
             numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
@@ -126,7 +128,7 @@ def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> No
         "new_files": len(found.new),
         "grown_files": len(grown),
         "missing_files": len(found.missing),
-        "bytes": sum(grown) + sum(size for _, size in found.new),
+        "bytes": sum(grown) + sum(file.size_bytes for file in found.new),
     }
     if any(counts.values()):
         since = "never" if searched_at is None else iso(searched_at)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 from lineage_store.extreme_numbers import float_kind
 from lineage_store.fields import END_RECORD, LISTED, OUTCOME, TRAINED
 from lineage_store.ingest.decode.named_values import named_values, parse_metric
+from lineage_store.states import Outcome
 from lineage_store.store.records import (
     DatasetGraph,
     FileLineage,
@@ -63,13 +65,18 @@ def merge(user: dict[str, Any], newer: Mapping[str, Any]) -> None:
     user.update(newer)
 
 
-def extended(file: FileLineage, events: Sequence[LineageRow]) -> FileLineage:
-    """Return a file's summary after further events."""
-    user = [event for event in events if event.kind == "user_info"]
+def extended(file: FileLineage, events: Sequence[LineageRow], now: datetime | None = None) -> FileLineage:
+    """Return a file's summary after further events, which are read `now`."""
+    user = {event.byte_offset: json.loads(event.content) for event in events if event.kind == "user_info"}
     merged = json.loads(file.user_info) if user else {}
-    for event in user:
-        merge(merged, json.loads(event.content))
-    last = {f"{event.kind}_at": event.byte_offset for event in events if event.kind != "user_info"}
+    for values in user.values():
+        merge(merged, values)
+    last: dict[str, Any] = {
+        f"{event.kind}_at": event.byte_offset for event in events if event.kind != "user_info"
+    }
+    for event in events:
+        if event.kind == "train" or user.get(event.byte_offset, {}).get(OUTCOME) in tuple(Outcome):
+            last |= {"end_at": event.byte_offset, "ended_at": event.wall_time, "end_read_at": now}
     return file._replace(
         events=file.events + len(events),
         evaluations=file.evaluations + sum(event.kind == "eval" for event in events),

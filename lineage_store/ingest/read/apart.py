@@ -17,6 +17,7 @@ from typing import NamedTuple
 from lineage_store.config import Settings
 from lineage_store.ingest.problems import MOST_FAILED_READS
 from lineage_store.ingest.read.batch import Batch, fill
+from lineage_store.own_time import Limit
 from lineage_store.store.records import FileKey, KnownFile
 from lineage_store.texts import to_stored
 from lineage_store.worker import Pending, ReaderStuckError, ReadingFailedError, Worker
@@ -32,7 +33,7 @@ _NICENESS = 10
 class _Begun(NamedTuple):
     file: KnownFile
     pending: Pending[Batch]
-    at: float
+    limit: Limit
 
 
 class Apart:
@@ -72,15 +73,15 @@ class Apart:
             log.warning("no process to read files apart", extra={"reason": str(error)})
             self.add(file, rests_s=self._settings.reading_deadline_s)
             return
-        self._begun = _Begun(file, pending, time.monotonic())
+        self._begun = _Begun(file, pending, self._worker.limit())
 
     def finished(self) -> tuple[KnownFile, Batch, float] | None:
-        """Return the file that has been read, its batch and how many seconds it took; None while there is none."""
+        """Return the file that has been read, its batch and what it took by itself (own_time.py), if there is one."""
         if self._begun is None:
             return None
-        file, pending, began_at = self._begun
-        is_done, took_s = self._worker.is_done, time.monotonic() - began_at
-        if not is_done and took_s < self._settings.reading_deadline_s:
+        file, pending, limit = self._begun
+        is_done, took_s = self._worker.is_done, limit.own_s()
+        if not is_done and limit.left_s() > 0:
             return None
         self._begun = None
         try:

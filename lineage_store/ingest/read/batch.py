@@ -9,7 +9,7 @@ know the database.
 
 from __future__ import annotations
 
-import time
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +29,7 @@ from lineage_store.ingest.read import bookmark
 from lineage_store.ingest.read.comparing import Compared, compare
 from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
 from lineage_store.ingest.read.turns import Cost, share_out
+from lineage_store.own_time import Limit
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
@@ -119,16 +120,16 @@ def fill(
     Args:
         now: the time of the database's clock.
         most_bytes: how many bytes of each file to read at once; None: `chunk_bytes`.
-        seconds: how long reading should take; None: READING_SHARE of `reading_deadline_s`.
+        seconds: how long reading should take by itself (own_time.py); None: READING_SHARE of `reading_deadline_s`.
     """
     most = most_bytes or [settings.chunk_bytes] * len(files)
     batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
     reading = _Reading(base_dir, settings, now, batch)
-    ends_at = time.monotonic() + (READING_SHARE * settings.reading_deadline_s if seconds is None else seconds)
+    limit = Limit(READING_SHARE * settings.reading_deadline_s if seconds is None else seconds)
     with uncollected():
         while length_hint(waiting) and not batch.is_full(settings):
-            reading.read(_until(ends_at, waiting))
-            if time.monotonic() >= ends_at:
+            reading.read(_within(limit, waiting))
+            if limit.left_s() <= 0:
                 break
         batch.files_taken = len(files) - length_hint(waiting)
         batch.samples = _joined_by_plugin(batch.samples)
@@ -143,11 +144,11 @@ def _joined_by_plugin(samples: Sequence[SampleColumns]) -> list[SampleColumns]:
     return [SampleColumns.joined(parts) for parts in by_plugin.values()]
 
 
-def _until(ends_at: float, files: Iterator[_Portion]) -> Iterator[_Portion]:
+def _within(limit: Limit, files: Iterator[_Portion]) -> Iterator[_Portion]:
     """Yield at least one file, and more until the time is over; the rest stays in `files`."""
     for file in files:
         yield file
-        if time.monotonic() >= ends_at:
+        if limit.left_s() <= 0:
             return
 
 
@@ -166,11 +167,11 @@ class _Reading:
                 longer = self._read(longer, in_full=True)
 
     def _read(self, files: Iterable[_Portion], *, in_full: bool = False) -> list[_Portion]:
-        began = time.monotonic()
+        taken = Limit(math.inf)
         chunks = list(self._chunks(files, in_full))
         longer = self._take(chunks)
         sizes = [(chunk.file.train_id, len(chunk.content)) for chunk in chunks]
-        share_out(self.batch.costs, sizes, time.monotonic() - began)
+        share_out(self.batch.costs, sizes, taken.own_s())
         return longer
 
     def _chunks(self, files: Iterable[_Portion], in_full: bool) -> Iterator[Chunk]:
@@ -204,7 +205,7 @@ class _Reading:
                 return
 
     def _compare(self, copy: KnownFile, length: int) -> None:
-        began = time.monotonic()
+        taken = Limit(math.inf)
         found = compare(self.base_dir, copy, self.settings, length, self.now)
         if isinstance(found, Rewritten):
             self.batch.rewritten.append(found)
@@ -213,7 +214,7 @@ class _Reading:
             self.batch.compared.append(found)
         size = found.after.byte_offset - copy.byte_offset
         self.batch.bytes_read += size
-        share_out(self.batch.costs, [(copy.train_id, size)], time.monotonic() - began)
+        share_out(self.batch.costs, [(copy.train_id, size)], taken.own_s())
 
     def _take(self, chunks: Sequence[Chunk]) -> list[_Portion]:
         """Decode chunks; return the files whose first frame is longer than the chunk, and how many bytes to read."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
@@ -25,15 +24,19 @@ from lineage_store.ingest.read.apart import Apart, failure_of
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.ingest.read.comparing import Compared
 from lineage_store.ingest.read.turns import Cost, Place, Turns, Waiting, path_of
+from lineage_store.own_time import Limit
 from lineage_store.store.records import Advance, KnownFile, NewFile
 from lineage_store.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 
 log = logging.getLogger(__name__)
 
+BUSY_PASS = 3
+"""A pass lasts this many times as long, at most, when reader and writer wait for processors: on a busy machine it would
+else end with each batch, and no batch be read while another is written."""
 MANY_FILES = 1000
 """From this many files on, `reader_of` starts a reading process, which takes a third of a second to start."""
 _TOGETHER_SHARE = 0.3
-"""With `apart`, a batch ends after this share of `slow_reading_s`."""
+"""With `apart`, a batch ends when reading it has taken this share of `slow_reading_s` by itself."""
 
 
 class _Begun(NamedTuple):
@@ -55,15 +58,13 @@ class Batches:
         self._base_dir, self._settings = base_dir, settings
         self._reader, self._apart = reader, apart
         self._turns = Turns(settings, fair=apart is not None)
-        self._new: list[tuple[int, int, NewFile, int]] = []
-        """A heap of (rank, order of arrival, file, size): the files that are not registered yet."""
+        self._new: list[tuple[int, int, NewFile]] = []
+        """A heap of (rank, order of arrival, file): new files, of which little is kept until their turn comes near."""
         self._came = count()
-        self._sizes: dict[Place, int] = {}
-        """The sizes of the files that are being registered."""
         self._begun: _Begun | None = None
         self._one_by_one = 0
         """How many files to read one by one, because reading them together failed the reader."""
-        self._now, self._ends_at = datetime.now(UTC), math.inf
+        self._now, self._limit = datetime.now(UTC), Limit(math.inf)
         self.events = 0
         """How many events were read since the caller set this to 0."""
         self.jobs_with_copies: set[int] = set()
@@ -73,22 +74,23 @@ class Batches:
         self._first: dict[Place, tuple[Advance, bool]] = {}
         """Files of which the first part was read, and whether slowly; the rest waits until that part is written."""
 
-    def begin_pass(self, now: datetime, ends_at: float) -> None:
-        """Set the time of the database's clock, and the monotonic time until which batches are read ahead."""
-        self._now, self._ends_at = now, ends_at
+    def begin_pass(self, now: datetime, seconds: float) -> Limit:
+        """Set the time of the database's clock; return the limit of the pass, until which batches are read ahead.
+
+        Args:
+            seconds: how long the pass may take by itself: reading and writing together.
+        """
+        reader = self._reader.tasks if isinstance(self._reader, Worker) else []
+        self._now, self._limit = now, Limit(seconds, BUSY_PASS * seconds, [None, *reader])
+        return self._limit
 
     def add(self, *files: KnownFile) -> None:
         """Queue registered files."""
         for file in files:
-            self._turns.add(file, self._sizes.pop(path_of(file), 0))
+            self._turns.add(file, file.size_bytes - file.byte_offset)
 
-    def add_found(self, changed: Iterable[tuple[KnownFile, int]], new: Iterable[tuple[NewFile, int]]) -> None:
-        """Queue the files of a survey that do not wait yet; new files wait until they are registered.
-
-        Args:
-            changed: known files, with how many bytes there are to read.
-            new: new files, with their sizes.
-        """
+    def add_changed(self, changed: Iterable[tuple[KnownFile, int]]) -> None:
+        """Queue the known files of a survey that do not wait yet, with how many bytes there are to read."""
         for file, pending_bytes in changed:
             if path_of(file) in self._turns:
                 continue
@@ -97,18 +99,19 @@ class Batches:
                 self._apart.add(file)
             else:
                 self._turns.add(file, pending_bytes)
-        for unknown, size in new:
-            if path_of(unknown) not in self._turns:
-                self._turns.admit(unknown)
-                rank = self._turns.rank_of_new(size)
-                heapq.heappush(self._new, (rank, next(self._came), unknown, size))
+
+    def add_new(self, files: Iterable[NewFile]) -> None:
+        """Queue new files, which have just been registered."""
+        for file in files:
+            self._turns.admit(file)
+            rank = self._turns.rank_of_new(file.size_bytes)
+            heapq.heappush(self._new, (rank, next(self._came), file))
 
     def next_new(self, most: int) -> list[NewFile]:
-        """Return up to `most` new files to register now; none if `2 * most` registered files wait already."""
+        """Return up to `most` new files to look up and add now; none if `2 * most` others wait before them."""
         few = self.files_waiting - len(self._new) < 2 * most
         new = [heapq.heappop(self._new) for _ in range(min(most, len(self._new)))] if few else []
-        self._sizes = {path_of(file): size for _, _, file, size in new}
-        return [file for _, _, file, _ in new]
+        return [file for _, _, file in new]
 
     def drop(self, batch: Batch) -> None:
         """Remove the files of a batch that was not written from the queue: reading must not go on behind it."""
@@ -157,7 +160,7 @@ class Batches:
             if self._begun is None:
                 return
             batch = self._finished(self._begun)
-            if time.monotonic() < self._ends_at:  # else files that grew meanwhile would wait for this batch
+            if self._limit.left_s() > 0:  # else files that grew meanwhile would wait for this batch
                 self._begin()
             yield batch
 

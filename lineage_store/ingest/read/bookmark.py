@@ -67,6 +67,7 @@ def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> 
         first_wall_time=min(firsts, default=None),
         last_wall_time=max(times, default=None),
         failed_reads=0,
+        unread=file.unread and not caught_up,
     )
 
 

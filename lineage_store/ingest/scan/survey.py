@@ -61,8 +61,7 @@ class Survey:
     """The paths that could not be looked at, in all parts so far."""
     counts: Counts = field(default_factory=Counts)
     """How much was found; the numbers of what was read are 0."""
-    new: Sequence[tuple[NewFile, int]] = ()
-    """New files, with their sizes in bytes."""
+    new: Sequence[NewFile] = ()
     changed: Sequence[tuple[KnownFile, int]] = ()
     """Files to be opened, with how many bytes each has behind its bookmark (< 0: it was cut)."""
     missing: Sequence[KnownFile] = ()
@@ -195,7 +194,7 @@ def _compare(scope: Scope, found: Found, known: Iterable[KnownFile], distrust: b
 
 def _without_removed(scope: Scope, changes: list[PathChange], found: Found) -> list[PathChange]:
     """Return the changes, but with files that the tombstones of removed jobs cover as unchanged."""
-    new = [file for file, _ in _new_files(changes, found)]
+    new = _new_files(changes, found)
     if not new:
         return changes
     with reading(scope.engine) as connection:
@@ -250,16 +249,13 @@ def next_generation(file: KnownFile) -> NewFile:
     host = to_stored(parsed.host) if parsed and parsed.host else None
     again = file.generation + 1
     about = file.kind, file.file_time, file.device, host, again, file.owner_uid, file.created_at
-    return NewFile(file.train_id, file.name, file.format, *about)
+    return NewFile(file.train_id, file.name, file.format, *about, file.size_bytes)
 
 
-def _new_files(changes: Iterable[PathChange], found: Found) -> list[tuple[NewFile, int]]:
+def _new_files(changes: Iterable[PathChange], found: Found) -> list[NewFile]:
     owners = found.owners
     return [
-        (
-            _new_file(change.found)._replace(owner_uid=owners.get(change.found.train_id)),
-            change.found.sight.size_bytes,
-        )
+        _new_file(change.found)._replace(owner_uid=owners.get(change.found.train_id))
         for change in changes
         if change.change is Change.NEW and change.found
     ]
@@ -269,4 +265,5 @@ def _new_file(found: FoundFile) -> NewFile:
     parsed = found.parsed
     host = to_stored(parsed.host) or None
     about = parsed.kind, parsed.timestamp, parsed.device, host
-    return NewFile(found.train_id, found.name, found.format.name, *about)
+    new = NewFile(found.train_id, found.name, found.format.name, *about)
+    return new._replace(size_bytes=found.sight.size_bytes, modified_s=found.sight.modified_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
@@ -27,11 +28,17 @@ async def health(ask: Ask) -> Response:
 
 
 def _health(store: LineageStore) -> dict[str, Any]:
-    rows = store.status(problems=1).base_dirs
+    status = store.status(problems=1)
+    backlogs = [{**for_json(asdict(each)), "finding": finding(each.finding)} for each in status.backlogs]
     found, standby = list(map(finding, store.findings())), store.standby()
     names = ("is_up", "lag_s", "lag_bytes", "shows")
     told = None if standby is None else {name: for_json(getattr(standby, name)) for name in names}
-    return {"findings": found, "base_dirs": for_json(rows), "standby": told}
+    return {
+        "findings": found,
+        "backlogs": backlogs,
+        "base_dirs": for_json(status.base_dirs),
+        "standby": told,
+    }
 
 
 def finding(found: Finding) -> dict[str, Any]:

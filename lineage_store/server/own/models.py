@@ -52,10 +52,22 @@ class Standby(BaseModel):
     shows: datetime | None = Field(description="When that commit was made.")
 
 
+class Backlog(BaseModel):
+    """Log files of a base dir that were found and are not yet read to their ends."""
+
+    base_dir: str
+    files: int
+    bytes: int
+    bytes_per_s: float | None = Field(description="How fast they are read; null: nothing was read lately.")
+    left_s: float | None = Field(description="How long that takes.")
+    finding: Finding
+
+
 class Health(BaseModel):
     """The state of the store and of ingest."""
 
     findings: list[Finding]
+    backlogs: list[Backlog] = Field(description="Of base dirs where log files wait to be read.")
     base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
     standby: Standby | None = Field(description="Who answers what is asked, where the settings name one.")
 
@@ -80,7 +92,9 @@ class Job(BaseModel):
     base_dir: str
     train_id: str
     url: str = Field(description="Where there is more of it, below /api/v1/.")
-    state: str | None = Field(description="live, stalled, finished or missing; null: it has just gone.")
+    state: str | None = Field(
+        description="reading, live, stalled, finished or missing; null: it has just gone."
+    )
     outcome: str | None = Field(
         description="completed, failed or interrupted; null: it is live, or nobody knows."
     )

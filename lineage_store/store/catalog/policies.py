@@ -245,9 +245,11 @@ def _in_turn(job: Subquery) -> Select[Any]:
 
 
 def stays(settings: Settings) -> ColumnElement[bool]:
-    """Return the condition that no policy touches a job: it is live, was not read yet, or has a label that keeps it."""
+    """Return the condition that no policy touches a job: it is live or being read, or has a label that keeps it."""
     # `last_file_time` is NULL until a job is first read.
-    stays = or_(train_job.c.state == JobState.LIVE, train_job.c.last_file_time.is_(None))
+    stays = or_(
+        train_job.c.state.in_([JobState.LIVE, JobState.READING]), train_job.c.last_file_time.is_(None)
+    )
     if not settings.keep_labelled:
         return stays
     return or_(stays, func.coalesce(SAID, false()))

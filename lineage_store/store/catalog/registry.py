@@ -6,6 +6,7 @@ Promises: registering is idempotent; the bookmark of a new file is 0. Does not k
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,7 @@ from sqlalchemy import (
 )
 
 from lineage_store import states
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store import clock
 from lineage_store.store.catalog import tombstones
@@ -47,6 +49,8 @@ from lineage_store.texts import key
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
 """The conditions of two partial indexes of log files: SQLite uses them only for queries with exactly this text."""
+WAITS = log_file.c.stat_stamp.is_(None) & log_file.c.state.in_(states.WAITING_IN)
+"""Of a pending log file: it was found, and waits to be read to its end."""
 JOBS_AT_ONCE = 1_000
 """Jobs per page of `next_known`."""
 
@@ -119,13 +123,13 @@ def register(
 
     A job that was removed counts as seen for the first time when it was, and so do its log files of that time.
     """
-    owners = {file.train_id: file.owner_uid for file in files}
+    train_ids = {file.train_id for file in files}
     seen = clock.not_before_agreed(connection, base_dir_id, now)
-    stones = tombstones.covering(connection, base_dir_id, owners)
+    stones = tombstones.covering(connection, base_dir_id, train_ids)
     first_seen = {
-        train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in owners
+        train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in train_ids
     }
-    jobs = _ensure_jobs(connection, base_dir_id, owners, first_seen)
+    jobs = _ensure_jobs(connection, base_dir_id, files, first_seen)
     next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
     rows = []
     for file in files:
@@ -140,6 +144,14 @@ def register(
     these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
     known = connection.execute(_KNOWN.where(these))
     return [KnownFile(*row) for row in known if (row.job_id, row.name, row.generation) in wanted]
+
+
+def registered(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[KnownFile]:
+    """Return files that were registered lately, as they are known now."""
+    of_base_dir = train_job.c.base_dir_id == base_dir_id
+    paths = ((file.train_id, file.name) for file in files)
+    these = among_rows(connection, (train_job.c.train_id, log_file.c.name), paths)
+    return _newest(connection.execute(_KNOWN.where(of_base_dir, these)))
 
 
 def next_numbers(
@@ -192,15 +204,24 @@ class Unfinished:
 
     pending_bytes: int
     """Bytes behind the bookmarks of the log files that are there."""
+    waiting_files: int
+    """Log files that were found and not yet read to their ends."""
+    waiting_bytes: int
+    """The bytes of those that are not yet read."""
     problems: int
     """Open problems."""
 
 
 def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
-    """Return a base dir's pending bytes and open problems; reads every pending file and every open problem."""
-    mine = train_job.c.base_dir_id == base_dir_id
+    """Return what is left of a base dir; reads every pending file and every open problem."""
+    mine, dialect_name = train_job.c.base_dir_id == base_dir_id, connection.dialect.name
+    bytes_of_file = log_file.c.size_bytes - log_file.c.byte_offset
     pending = (
-        select(total(connection.dialect.name, log_file.c.size_bytes - log_file.c.byte_offset))
+        select(
+            total(dialect_name, bytes_of_file),
+            func.count().filter(WAITS),
+            total(dialect_name, case((WAITS, bytes_of_file), else_=0)),
+        )
         .join_from(log_file, train_job)
         .where(mine, PENDING, log_file.c.state.not_in([FileState.REPLACED, FileState.MISSING]))
         # Without the hint SQLite would scan all files of each job, because these are neighbours in the table.
@@ -208,7 +229,7 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.coalesce(func.sum(ingest_problem.c.problems), 0)).where(opened)
-    return Unfinished(*(connection.execute(counted).scalar_one() for counted in (pending, problems)))
+    return Unfinished(*connection.execute(pending).one(), connection.execute(problems).scalar_one())
 
 
 def job_count(connection: Connection, base_dir_id: int) -> int:
@@ -288,22 +309,27 @@ def note_owners(connection: Connection, base_dir_id: int, owners: Mapping[str, i
 def _ensure_jobs(
     connection: Connection,
     base_dir_id: int,
-    owners: Mapping[str, int | None],
+    files: Sequence[NewFile],
     first_seen: Mapping[str, datetime],
 ) -> dict[str, int]:
-    """Return the ids of jobs by train id; insert new jobs. The lease keeps others from it, so no upsert is needed."""
-    jobs = _job_ids(connection, base_dir_id, sorted(owners))
+    """Return the ids of the files' jobs by train id; insert new jobs, with what their files' names and sizes tell.
+
+    The lease keeps others from it, so no upsert is needed.
+    """
+    of_job: dict[str, list[NewFile]] = defaultdict(list)
+    for file in files:
+        of_job[file.train_id].append(file)
+    jobs = _job_ids(connection, base_dir_id, sorted(of_job))
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
-    fresh = {"state": state, "source_present": True, "update_time": 0, "log_bytes": 0}
-    new = [train_id for train_id in sorted(owners) if train_id not in jobs]
+    fresh = {"base_dir_id": base_dir_id, "state": state, "source_present": True}
+    new = [train_id for train_id in sorted(of_job) if train_id not in jobs]
     rows = [
         {
-            "base_dir_id": base_dir_id,
             "train_id": train_id,
             "train_key": key(train_id),
-            "owner_uid": owners[train_id],
-            **dict.fromkeys(("created_at", "begun_at", "alive_at"), first_seen[train_id]),
             **fresh,
+            **dict.fromkeys(("created_at", "begun_at", "alive_at"), first_seen[train_id]),
+            **_seen(of_job[train_id]),
         }
         for train_id in new
     ]
@@ -313,6 +339,14 @@ def _ensure_jobs(
         partitions.ensure(connection, made.values())
         jobs |= made
     return jobs
+
+
+def _seen(files: Sequence[NewFile]) -> dict[str, int]:
+    """What is known of a job before its files are read; store.writes.jobs derives the same from files that were."""
+    return {
+        "update_time": max(file.modified_s for file in files),
+        "log_bytes": min(sum(file.size_bytes for file in files), LARGEST_INTEGER),
+    }
 
 
 def _job_ids(connection: Connection, base_dir_id: int, train_ids: list[str]) -> dict[str, int]:
@@ -334,6 +368,8 @@ def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, 
         "file_time": file.file_time,
         "device": file.device,
         "host": file.host,
+        "size_bytes": file.size_bytes,
+        "modified_s": file.modified_s,
         "state": FILE_TRANSITIONS[event].after,
         "created_at": now,
         **_UNREAD,
@@ -341,7 +377,7 @@ def _new_row(file: NewFile, job: int, file_no: int, now: datetime) -> dict[str, 
 
 
 _NUMBERS_OF_READING = (
-    *("size_bytes", "byte_offset", "quarantined_bytes", "event_count", "modified_s"),
+    *("byte_offset", "quarantined_bytes", "event_count"),
     *("fingerprint_bytes", "anchor_bytes", "failed_reads"),
 )
-_UNREAD = {"closed": False, **dict.fromkeys(_NUMBERS_OF_READING, 0)}
+_UNREAD = {"closed": False, "unread": True, **dict.fromkeys(_NUMBERS_OF_READING, 0)}

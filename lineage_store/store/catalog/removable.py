@@ -48,7 +48,7 @@ def removable(
     """Return the next `limit` jobs that the rules name with an id greater than `after`, by id."""
     behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.id > after)
     columns = (train_job.c[name] for name in Removable._fields)
-    wanted = select(*columns).where(behind, train_job.c.state != JobState.LIVE)
+    wanted = select(*columns).where(behind, train_job.c.state.not_in([JobState.LIVE, JobState.READING]))
     if rules.older_than_s is not None:
         wanted = wanted.where(without_life_since(now - timedelta(seconds=rules.older_than_s)))
     if rules.missing:

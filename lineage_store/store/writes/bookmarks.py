@@ -9,14 +9,15 @@ new one with them. Does not know files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, update
+from sqlalchemy import Connection, Update, bindparam, null, update
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.database.dialects import execute_rows
-from lineage_store.store.records import Advance
+from lineage_store.store.records import Advance, KnownFile
 from lineage_store.store.schema.tables import log_file
 
 
@@ -28,6 +29,24 @@ def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
         raise BookmarkMovedError(
             f"{len(rows) - moved} of {len(rows)} bookmarks had moved; nothing was written."
         )
+
+
+def note_sizes(connection: Connection, sizes: Sequence[tuple[KnownFile, int]], now: datetime) -> None:
+    """Note the sizes of log files that have grown since they were last looked at, and wait to be read."""
+    rows = [
+        {"of_job_id": file.job_id, "of_file_no": file.file_no, "size": size, "at": now}
+        for file, size in sizes
+    ]
+    execute_rows(connection, _note_size(), rows)
+
+
+@cache
+def _note_size() -> Update:
+    of_file = [log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")]
+    grown = update(log_file).where(*of_file, log_file.c.size_bytes < bindparam("size"))
+    at = bindparam("at", type_=log_file.c.grown_at.type)
+    # Without its stamp the file does not look as if it had been read so far.
+    return grown.values(size_bytes=bindparam("size"), grown_at=at, stat_stamp=null())
 
 
 @cache
@@ -65,4 +84,5 @@ def _row(advance: Advance) -> dict[str, object]:
         "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
         "grown_at": after.grown_at,
         "growth_seen_at": after.growth_seen_at,
+        "unread": after.unread,
     }

@@ -1,23 +1,62 @@
 """Generations of rewritten log files: readers see the old one until the new one has been read, and never a mix.
 
-In: log files. Out: the switch to a new generation, and the bounded removal of the old ones' rows.
+In: log files. Out: which new generations may be seen, the switch to them, and the bounded removal of the old ones'
+rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, select, update
 
-from lineage_store.states import FileEvent, FileState
+from lineage_store.states import FileEvent, FileState, after
 from lineage_store.store.catalog.registry import UNSETTLED
-from lineage_store.store.database.dialects import among
-from lineage_store.store.records import KnownFile
+from lineage_store.store.database.dialects import among, among_rows
+from lineage_store.store.records import Advance, FileKey, KnownFile
 from lineage_store.store.schema.tables import in_file, log_file, series, train_job
 from lineage_store.store.shards import ALL, Shards
 from lineage_store.store.writes import copies, problems
 from lineage_store.store.writes.file_states import after_event
 from lineage_store.store.writes.removal import remove_series
+
+
+def settled(connection: Connection, advances: Sequence[Advance]) -> list[Advance]:
+    """Return the advances, those as settled of new generations that have no less than the ones that readers see.
+
+    Bytes that make no frame yet keep back a new generation, for they may hold what readers see of the old one: but not
+    when there are as many events and as many good bytes before them.
+    """
+    kept_back = [each for each in advances if not each.after.current and each.caught_up and each.rows.suspect]
+    if not kept_back:
+        return list(advances)
+    shown, begun = _contents(connection, kept_back)
+    enough = set[FileKey]()
+    for each in kept_back:
+        events, good_bytes = shown.get((each.file.job_id, each.file.name), (0, 0))
+        has_events = begun.get(each.file.key, 0) + each.rows.event_count
+        if has_events >= events and each.after.byte_offset - each.after.quarantined_bytes >= good_bytes > 0:
+            enough.add(each.file.key)
+    return [_settled(each) if each.file.key in enough else each for each in advances]
+
+
+def _contents(
+    connection: Connection, advances: Sequence[Advance]
+) -> tuple[dict[tuple[int, str], tuple[int, int]], dict[FileKey, int]]:
+    """Events and good bytes of the generations that readers see, by job and name; events of all, by key."""
+    of_name = log_file.c.job_id, log_file.c.name
+    names = {(each.file.job_id, each.file.name) for each in advances}
+    good_bytes = (log_file.c.byte_offset - log_file.c.quarantined_bytes).label("good_bytes")
+    columns = (*of_name, log_file.c.file_no, log_file.c.current, log_file.c.event_count, good_bytes)
+    rows = connection.execute(select(*columns).where(among_rows(connection, of_name, names))).all()
+    shown = {(row.job_id, row.name): (row.event_count, row.good_bytes) for row in rows if row.current}
+    return shown, {(row.job_id, row.file_no): row.event_count for row in rows}
+
+
+def _settled(advance: Advance) -> Advance:
+    state = after(advance.file.state, FileEvent.NO_FRAME)
+    return advance._replace(after=advance.after._replace(current=True, state=state))
 
 
 def make_current(connection: Connection, file: KnownFile) -> None:

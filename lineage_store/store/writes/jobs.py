@@ -19,21 +19,28 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    false,
     func,
     null,
     or_,
     select,
+    tuple_,
     update,
 )
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from lineage_store.fields import OUTCOME
-from lineage_store.states import JOB_TRANSITIONS, FileState, JobEvent, JobState, Outcome
-from lineage_store.store.database.dialects import instant_of, listed, one_of, total
+from lineage_store.states import JOB_TRANSITIONS, WAITING_IN, FileState, JobEvent, JobState, Outcome
+from lineage_store.store.database.dialects import among, instant_of, listed, one_of, total
 from lineage_store.store.database.types import UtcTime
 from lineage_store.store.schema.tables import file_lineage, log_file, of_file, train_job, user_info
 from lineage_store.store.shards import Shards
 from lineage_store.texts import key
 from lineage_store.times import CALENDAR_END, PLAUSIBLE_SINCE
+
+_CLOSES_WITHIN_S = 60
+"""How long after it recorded the end of its training a writer may write what belongs to it."""
+Columns = ReadOnlyColumnCollection[str, Any]
 
 
 def refresh_jobs(
@@ -58,21 +65,33 @@ def quiet_jobs(
     return list(connection.execute(jobs).scalars())
 
 
+def at_rest(connection: Connection, job_ids: Collection[int]) -> list[int]:
+    """Return which of some jobs are neither being read nor live."""
+    rests = train_job.c.state.not_in([JobState.READING, JobState.LIVE])
+    these = select(train_job.c.id).where(among(connection, train_job.c.id, job_ids), rests)
+    return list(connection.execute(these).scalars())
+
+
 def _streams(dialect_name: str) -> Subquery:
     """The files of jobs, grouped into those that continue each other: of one job, kind and device.
 
     Of copies no more counts than that they are there.
     """
-    file = _files(dialect_name).c
+    files, end = _files(dialect_name), _recorded_ends(dialect_name)
+    file, lineage = files.c, file_lineage.c
+    is_closed = or_(file.closed, func.coalesce(_is_ended(file, end.c, lineage), false()))
     present = file.state != FileState.MISSING
     counts = file.copy_of.is_(None)
+    waits = and_(file.current, file.state.in_(WAITING_IN))
     time = case((file.file_time <= CALENDAR_END, file.file_time))
     newest = func.max(file.file_time)
     streams = select(
         file.job_id,
         func.count().filter(present).label("present"),
-        (newest.filter(present, counts, ~file.closed) == newest.filter(present, counts)).label("is_written"),
+        (newest.filter(present, counts, ~is_closed) == newest.filter(present, counts)).label("is_written"),
         func.max(file.grown_at).filter(present, counts).label("present_grown_at"),
+        func.count().filter(waits, file.unread).label("unread"),
+        func.count().filter(waits, file.stat_stamp.is_(None)).label("waiting"),
         func.max(file.modified_s).filter(counts).label("update_time"),
         func.min(time).filter(counts).label("first_file_time"),
         func.max(time).filter(counts).label("last_file_time"),
@@ -83,7 +102,57 @@ def _streams(dialect_name: str) -> Subquery:
         total(dialect_name, case((file.current, file.size_bytes), else_=0)).label("log_bytes"),
         func.max(case((file.newest == 1, file.host))).filter(file.host != "").label("host"),
     )
-    return streams.group_by(file.job_id, file.kind, file.device).subquery()
+    of_device = and_(
+        end.c.job_id == file.job_id, func.coalesce(end.c.device, -1) == func.coalesce(file.device, -1)
+    )
+    its_lineage = and_(lineage.job_id == file.job_id, lineage.file_no == file.file_no)
+    joined = files.outerjoin(end, of_device).outerjoin(file_lineage, its_lineage)
+    return streams.select_from(joined).group_by(file.job_id, file.kind, file.device).subquery()
+
+
+def _is_ended(file: Columns, end: Columns, lineage: Columns) -> ColumnElement[bool]:
+    """Whether a recorded end of a training says that a log file of its device is finished, whatever its mode.
+
+    Evaluations are made after the end. A summary file is finished if it was begun before the end and holds nothing that
+    came later: no event, and no growth that was seen after the end had been read.
+    """
+    not_later = tuple_(file.file_time, file.name) <= tuple_(end.file_time, end.name)
+    only_evaluations = lineage.events == lineage.evaluations
+    grown_later = and_(file.grown_at > end.end_read_at, file.last_wall_time >= end.ended_at)
+    has_later = or_(
+        file.last_wall_time > end.ended_at + _CLOSES_WITHIN_S, func.coalesce(grown_later, false())
+    )
+    begun_before = (
+        file.file_time <= end.ended_at + 1
+    )  # names have whole seconds, and two records never share one
+    return case(
+        (file.kind == "lineage", or_(not_later, func.coalesce(only_evaluations, false()))),
+        else_=and_(begun_before, ~func.coalesce(has_later, false())),
+    )
+
+
+def _recorded_ends(dialect_name: str) -> Subquery:
+    """The ends that were recorded of the newest training of each device of a job, if that has ended."""
+    lineage, file = file_lineage.c, log_file.c
+    newest_first = (file.file_time.desc(), file.name.desc())
+    trainings = (
+        select(
+            file.job_id,
+            file.device,
+            file.file_time,
+            file.name,
+            *(lineage.ended_at, lineage.end_read_at),
+            (lineage.end_at > func.coalesce(lineage.dataset_graph_at, -1)).label("has_ended"),
+            func.row_number()
+            .over(partition_by=(file.job_id, file.device), order_by=newest_first)
+            .label("place"),
+        )
+        .join_from(file_lineage, log_file, of_file(file_lineage))
+        .where(one_of(dialect_name, lineage.job_id, bindparam("jobs")), file.current)
+        .where(or_(lineage.end_at.is_not(None), lineage.dataset_graph_at.is_not(None)))
+        .subquery()
+    )
+    return select(trainings).where(trainings.c.place == 1, trainings.c.has_ended).subquery()
 
 
 def _begun_at(dialect_name: str, file: Any) -> ColumnElement[datetime | None]:
@@ -144,7 +213,7 @@ def _with_outcome(job: Subquery, dialect_name: str) -> Subquery:
     end, said = _ends(dialect_name), user_info.c
     is_said = and_(said.job_id == job.c.job_id, said.name_key == key(OUTCOME), said.text.in_(tuple(Outcome)))
     outcome = case(
-        (job.c.state == JobState.LIVE, null()),
+        (job.c.state.in_([JobState.LIVE, JobState.READING]), null()),
         (said.text.is_not(None), said.text),
         (end.c.is_ended, Outcome.COMPLETED.value),
         (and_(end.c.job_id.is_not(None), job.c.state == JobState.FINISHED), Outcome.INTERRUPTED.value),
@@ -161,10 +230,14 @@ def _after(event: JobEvent) -> str:
 def _refresh(dialect_name: str) -> Update:
     stream = _streams(dialect_name).c
     grown_since = bindparam("grown_since", type_=log_file.c.grown_at.type)
+    is_closed = func.count().filter(stream.is_written) == 0
+    has_grown = func.max(stream.present_grown_at) >= grown_since
     state = case(
         (func.sum(stream.present) == 0, _after(JobEvent.GONE)),
-        (func.count().filter(stream.is_written) == 0, _after(JobEvent.CLOSED)),
-        (func.max(stream.present_grown_at) >= grown_since, _after(JobEvent.GREW)),
+        (func.sum(stream.unread) > 0, _after(JobEvent.WAITED)),
+        (and_(is_closed, func.sum(stream.waiting) == 0), _after(JobEvent.CLOSED)),
+        (and_(~is_closed, has_grown), _after(JobEvent.GREW)),
+        (func.sum(stream.waiting) > 0, _after(JobEvent.WAITED)),
         else_=_after(JobEvent.QUIET),
     )
     jobs = select(

@@ -22,6 +22,7 @@ from sqlalchemy import (
     false,
     or_,
     text,
+    true,
 )
 
 from lineage_store.fields import LARGEST_LABEL
@@ -138,7 +139,7 @@ log_file = Table(
     optional("device", BigInteger, "device number in the name"),
     optional("host", Text, "host in the name"),
     required("state", Text, ", ".join(FileState)),
-    required("size_bytes", BigInteger, "size when last looked at"),
+    required("size_bytes", BigInteger, "size when last looked at, also before anything is read of it"),
     required("byte_offset", BigInteger, "bookmark: ingest has dealt with the bytes before it"),
     required("quarantined_bytes", BigInteger, "bytes before the bookmark that were given up"),
     required("event_count", BigInteger, "events ingested"),
@@ -181,6 +182,7 @@ log_file = Table(
         "greatest file_no of those that begin as it does, and of which it is no copy",
         default=text("0"),
     ),
+    required("unread", Boolean, "it has not been read to its end yet, not once", default=true()),
     UniqueConstraint("job_id", "name", "generation"),
     Index("ix_log_file_unsettled", "state", **_PARTIAL),
     Index("ix_log_file_likeness", "job_id", "likeness"),

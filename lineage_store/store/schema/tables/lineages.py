@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text, text, true
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
-from lineage_store.store.database.types import Float64, Key, Name, prefix
+from lineage_store.store.database.types import Float64, Key, Name, UtcTime, prefix
 from lineage_store.store.schema.tables.columns import (
     belongs_to,
     job_id,
@@ -63,6 +63,9 @@ file_lineage = Table(
     required("user_values", BigInteger, "user-defined values, as often as written"),
     required("content_bytes", BigInteger, "bytes of its events as JSON"),
     *map(_last, ("train", "eval", "dataset_graph")),
+    optional("end_at", BigInteger, "where the frame of its last train event or end/outcome begins"),
+    optional("ended_at", Float64, "wall time of that event, unix s"),
+    optional("end_read_at", UtcTime, "when that event was read"),
     required("user_info", Text, "its user-defined values, merged, as JSON"),
     required(
         "evaluations_before", BigInteger, "evaluations in older log files of the job", default=text("0")

@@ -66,6 +66,10 @@ ingest_cycle = Table(
     required("events", BigInteger, "events ingested"),
     required("samples", BigInteger, "samples ingested"),
     required("pending_bytes", BigInteger, "bytes seen but not yet complete or not yet read"),
+    required(
+        "waiting_files", BigInteger, "log files found and not yet read to their ends", default=text("0")
+    ),
+    required("waiting_bytes", BigInteger, "bytes of those that are not yet read", default=text("0")),
     required("problems", BigInteger, "problems open at its end"),
     Index("ix_ingest_cycle_base_dir", "base_dir_id", "started_at"),
     comment="what one pass of an ingester over a base dir did",

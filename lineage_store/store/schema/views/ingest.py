@@ -7,7 +7,7 @@ are not shown.
 
 from __future__ import annotations
 
-from lineage_store.states import FileState, JobState, sql_list
+from lineage_store.states import WAITING_IN, FileState, JobState, sql_list
 from lineage_store.store.schema.views.model import (
     JOB,
     View,
@@ -20,6 +20,13 @@ from lineage_store.store.schema.views.model import (
     text,
 )
 from lineage_store.texts import either
+
+
+def _waits(file: str) -> str:
+    """The condition that a log file waits to be read: as `WAITS` in store/catalog/registry.py, of pending files."""
+    is_behind = f"{file}.stat_stamp IS NULL AND {file}.size_bytes > {file}.byte_offset"
+    return f"({is_behind} AND {file}.state IN {sql_list(WAITING_IN)})"
+
 
 _SHOWN = [state for state in FileState if state != FileState.REPLACED]
 
@@ -63,6 +70,7 @@ V_LOG_FILE = View(
         instant("grown_at", "f.grown_at", "when it was last seen to grow"),
         instant("suspect_since", "f.suspect_since", "since when the bytes at the bookmark make no frame"),
         text("last_problem", "f.last_problem", "what is wrong with it now"),
+        boolean("is_waiting", _waits("f"), "found, and not yet read to its end"),
     ),
     f"FROM log_file f {join_job('f')} WHERE f.state <> '{FileState.REPLACED}'",
 )
@@ -110,6 +118,10 @@ V_INGEST_CYCLE = View(
         bigint("events", "c.events", "events ingested"),
         bigint("samples", "c.samples", "samples ingested"),
         bigint("pending_bytes", "c.pending_bytes", "bytes seen but not yet complete or not yet read"),
+        bigint(
+            "waiting_files", "c.waiting_files", "log files found and not yet read to their ends, at its end"
+        ),
+        bigint("waiting_bytes", "c.waiting_bytes", "bytes of those that were not yet read"),
         bigint("problems", "c.problems", "problems open at its end"),
     ),
     "FROM ingest_cycle c JOIN base_dir b ON b.id = c.base_dir_id AND NOT b.leaving",
@@ -124,6 +136,7 @@ V_BASE_DIR = View(
     (
         text("base_dir", "b.path", "absolute path of the directory of job directories"),
         bigint("jobs", "coalesce(j.jobs, 0)", "jobs"),
+        bigint("reading_jobs", "coalesce(j.reading, 0)", "jobs that were found and are not all read yet"),
         bigint("live_jobs", "coalesce(j.live, 0)", "jobs that grew lately"),
         bigint("stalled_jobs", "coalesce(j.stalled, 0)", "unfinished jobs that are quiet"),
         bigint("finished_jobs", "coalesce(j.finished, 0)", "jobs whose log files are all closed"),
@@ -131,6 +144,10 @@ V_BASE_DIR = View(
         bigint("log_files", "coalesce(f.files, 0)", "log files that are there"),
         bigint("log_bytes", "coalesce(f.size_bytes, 0)", "bytes of the log files that are there"),
         bigint("pending_bytes", "coalesce(f.pending_bytes, 0)", "bytes of them that are not yet read"),
+        bigint(
+            "waiting_files", "coalesce(f.waiting_files, 0)", "log files found and not yet read to their ends"
+        ),
+        bigint("waiting_bytes", "coalesce(f.waiting_bytes, 0)", "bytes of those that are not yet read"),
         bigint("quarantined_bytes", "coalesce(f.quarantined_bytes, 0)", "bytes given up as damaged"),
         bigint(
             "open_problems",
@@ -159,6 +176,7 @@ V_BASE_DIR = View(
 FROM base_dir b
 LEFT JOIN (
   SELECT base_dir_id, count(*) AS jobs,
+         count(*) FILTER (WHERE state = '{JobState.READING}') AS reading,
          count(*) FILTER (WHERE state = '{JobState.LIVE}') AS live,
          count(*) FILTER (WHERE state = '{JobState.STALLED}') AS stalled,
          count(*) FILTER (WHERE state = '{JobState.FINISHED}') AS finished,
@@ -169,6 +187,8 @@ LEFT JOIN (
   SELECT job.base_dir_id, count(*) AS files,
          {{total:file.size_bytes}} AS size_bytes,
          {{total:file.size_bytes - file.byte_offset}} AS pending_bytes,
+         count(*) FILTER (WHERE {_waits("file")}) AS waiting_files,
+         {{total:CASE WHEN {_waits("file")} THEN file.size_bytes - file.byte_offset ELSE 0 END}} AS waiting_bytes,
          {{total:file.quarantined_bytes}} AS quarantined_bytes
   FROM log_file file JOIN train_job job ON job.id = file.job_id
   WHERE file.state NOT IN {sql_list([FileState.REPLACED, FileState.MISSING])}

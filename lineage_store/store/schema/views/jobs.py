@@ -58,7 +58,12 @@ V_JOB = View(
     (
         *JOB,
         *(column for field in VIEWED for column in _columns(field)),
-        text("state", "j.state", "live (grew lately), stalled (unfinished and quiet), finished or missing"),
+        text(
+            "state",
+            "j.state",
+            "reading (found, not all read yet), live (grew lately), stalled (unfinished and quiet), finished or "
+            "missing",
+        ),
         text(
             "outcome",
             "j.outcome",
