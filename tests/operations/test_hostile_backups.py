@@ -258,7 +258,7 @@ def _of_equal_length(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     return change
 
 
-_COPY = b"COPY public.train_job (id, base_dir_id, train_id, train_key, state, outcome, source_present, host"
+_COPY = b"COPY public.train_job (id, base_dir_id, train_id, train_key, owner_uid, state, outcome"
 _CRAFTED: dict[str, Callable[[bytes], bytes]] = {
     "SQL in place of a COPY": _of_equal_length(_COPY, b"COPY (SELECT 1) TO PROGRAM 'touch PROOF'; --"),
     "a COPY from a program": _of_equal_length(_COPY, b"COPY public.train_job FROM PROGRAM 'touch PROOF'; --"),
