@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, case, cast, func, select
 
+from lineage_store.extreme_numbers import LARGEST_INTEGER
 from lineage_store.findings import Finding, severity_of, with_places
 from lineage_store.query.backlog import Backlog, read_backlogs
 from lineage_store.query.views import view_rows, view_select
@@ -107,7 +108,8 @@ def read_some_problems(
     in_turn = rows.add_columns(turn.label("turn")).subquery()
     fair = in_turn.c["turn", "first_seen_at", "problems", "path", "base_dir", "kind"]
     order = [each.desc() if each.name == "first_seen_at" else each for each in fair]
-    found = connection.execute(select(in_turn).order_by(*order).limit(most)).mappings()
+    some = select(in_turn).order_by(*order).limit(min(most, LARGEST_INTEGER))
+    found = connection.execute(some).mappings()
     return sorted(map(problem_of, map(dict, found)), key=_newest_first)
 
 

@@ -125,7 +125,7 @@ class Decoders:
     """
 
     def __init__(self, slow_questions: int, most_s: float) -> None:
-        self._most = slow_questions + 1
+        self._most = max(3, slow_questions + 1)  # one for the slow question, one for images, one for others
         self._all = [_Process(most_s) for _ in range(self._most)]
         self._idle = list(self._all)
         self._free, self._waiting = Places(self._most), Counter[str]()

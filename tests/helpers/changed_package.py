@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "lineage_store"
 HELPERS = Path(__file__).resolve().parents[1]
 
 FRESH_STORE = """
+from alembic.migration import MigrationContext
 from helpers.engines import opened
 from lineage_store import LineageStore
 from lineage_store.store.database.engine import open_engine, writing
@@ -29,7 +30,8 @@ def fresh_store(path):
         metadata.create_all(connection)
         view_ddl.create(connection)
         descriptions.store(connection)
-        connection.exec_driver_sql(f"CREATE TABLE {upgrade.VERSION_TABLE} (version_num TEXT)")
+        alembic = MigrationContext.configure(connection, opts={"version_table": upgrade.VERSION_TABLE})
+        alembic._ensure_version_table()
         connection.exec_driver_sql(f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{upgrade.HEAD}')")
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         view_ddl.mark_up_to_date(connection, upgrade.VERSION_TABLE)

@@ -327,6 +327,7 @@ def _ensure_jobs(
         {
             "train_id": train_id,
             "train_key": key(train_id),
+            "owner_uid": of_job[train_id][0].owner_uid,
             **fresh,
             **dict.fromkeys(("created_at", "begun_at", "alive_at"), first_seen[train_id]),
             **_seen(of_job[train_id]),
