@@ -193,7 +193,7 @@ def test_a_disk_that_does_not_answer_fails_no_question(
         log.evaluation({"accuracy": 0.5})
     for name in ("a", "b"):
         log.write_lineage(base_dir / name, 1_700_000_001)
-    with LineageStore(sqlite_url, settings=Settings(reading_deadline_s=0.001)) as store:
+    with LineageStore(sqlite_url, settings=Settings(reading_deadline_s=1e-6)) as store:
         assert networks(filter_summary_lineage(base_dir, store=store, refresh=refresh)) == ["A"]
     assert unkillable
     assert "Answered from the store (" in caplog.text

@@ -203,3 +203,9 @@ def test_a_lineage_that_says_nothing_of_an_end_leaves_it_to_the_modes(engine: En
     assert state_of(engine, base_dir) == ("stalled", None)
     path.chmod(0o400)
     assert state_of(engine, base_dir) == ("finished", "interrupted")
+
+
+def test_evaluations_alone_say_nothing_of_an_end(engine: Engine, base_dir: Path) -> None:
+    Log(BEGUN).evaluation({"accuracy": 0.7}).write_lineage(base_dir / "job", BEGUN)
+    assert state_of(engine, base_dir) == ("live", None)
+    assert state_of(engine, base_dir, live_within_s=0.0)[0] == "stalled"

@@ -126,6 +126,7 @@ def _is_ended(file: Columns, end: Columns, lineage: Columns) -> ColumnElement[bo
         file.file_time <= end.ended_at + 1
     )  # names have whole seconds, and two records never share one
     return case(
+        (end.ended_at.is_(None), false()),
         (file.kind == "lineage", or_(not_later, func.coalesce(only_evaluations, false()))),
         else_=and_(begun_before, ~func.coalesce(has_later, false())),
     )
