@@ -205,8 +205,6 @@ class Worker:
             self._channel = None
         if self._process is not None:
             self._process.kill()
-            assert self._process.stdin is not None
-            self._process.stdin.close()
             self._await_end(self._process)
 
     def _not_started(self, error: BaseException) -> ReaderStuckError:
@@ -240,6 +238,8 @@ class Worker:
                 f"The reading process {process.pid} waits for a disk that does not answer.",
                 hint="Look at the mount of the base dir. Reading goes on when the disk answers again.",
             ) from error
+        assert process.stdin is not None
+        process.stdin.close()
         self._process = None
 
 

@@ -63,6 +63,9 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
     try:
         yield from _location(url, settings)
         with _opened(url) as engine:
+            # First, for what is compared word by word is made and taken back, which the standby replays.
+            has_standby = settings.read_database_url and engine.dialect.name == "postgresql"
+            standby = _standby(engine, settings.read_database_url) if has_standby else None
             if upgrade.is_empty(engine):
                 yield _ok("schema", "There is no store there yet; the first ingest makes it.")
             else:
@@ -76,8 +79,8 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                     for metric, jobs in bests.chosen_otherwise(connection, is_less):
                         yield finding("other_best", THE_STORE, metric=metric, jobs=jobs)
             yield from _server(engine)
-            if settings.read_database_url and engine.dialect.name == "postgresql":
-                yield _standby(engine, settings.read_database_url)
+            if standby is not None:
+                yield standby
             log = wal.look(engine)
             if log is not None and log.finding:
                 yield log.finding

@@ -172,6 +172,8 @@ def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Pope
     for process in stopped:
         process.kill()
         process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 @pytest.mark.parametrize("refresh", [None, True])
@@ -193,7 +195,7 @@ def test_a_disk_that_does_not_answer_fails_no_question(
         log.evaluation({"accuracy": 0.5})
     for name in ("a", "b"):
         log.write_lineage(base_dir / name, 1_700_000_001)
-    with LineageStore(sqlite_url, settings=Settings(reading_deadline_s=1e-6)) as store:
+    with LineageStore(sqlite_url, settings=Settings(reading_deadline_s=0.001)) as store:
         assert networks(filter_summary_lineage(base_dir, store=store, refresh=refresh)) == ["A"]
     assert unkillable
     assert "Answered from the store (" in caplog.text
