@@ -90,7 +90,9 @@ def train(base_dir: Path, name: str, *, accuracy: float = 0.5, finished: bool = 
     job, now = base_dir / name, time.time()
     paths = [
         Log(now).version().scalar(1, "loss", 0.5).write_summary(job, int(now)),
-        Log(now).train(network="LeNet5").evaluation({"accuracy": accuracy}).write_lineage(job, int(now)),
+        (Log(now).train(network="LeNet5") if finished else Log(now))
+        .evaluation({"accuracy": accuracy})
+        .write_lineage(job, int(now)),
     ]
     for path in paths if finished else []:
         path.chmod(0o400)

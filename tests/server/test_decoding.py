@@ -110,6 +110,12 @@ def of_server(client: httpx.Client, pid: int, tag: str) -> Served:
 
 
 @pytest.fixture
+def five_slow_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's own process answers five slow questions at once, of which one client has four."""
+    monkeypatch.setenv("LINEAGE_STORE_SERVE_HEAVY_READS", "5")
+
+
+@pytest.fixture
 def bomb(sqlite_url: str, tmp_path: Path) -> str:
     """The tag of a graph of 3.8 MB that ingest takes, and that would take gigabytes."""
     job_with_graph(tmp_path / "base", 1_900_000)
@@ -140,7 +146,7 @@ def stopped(pids: list[int]) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_graph_that_would_take_gigabytes_is_refused_by_name_and_the_server_stays_small(
-    sqlite_url: str, bomb: str, tmp_path: Path
+    sqlite_url: str, bomb: str, five_slow_questions: None, tmp_path: Path
 ) -> None:
     with server_process(sqlite_url) as (process, client), ThreadPoolExecutor(4) as clients:
         wait_until(lambda: client.get(f"{API}/health").status_code == 200)
@@ -163,7 +169,7 @@ def test_a_graph_that_would_take_gigabytes_is_refused_by_name_and_the_server_sta
 
 @pytest.mark.slow
 def test_on_a_signal_the_server_ends_though_four_such_questions_are_under_way(
-    sqlite_url: str, bomb: str
+    sqlite_url: str, bomb: str, five_slow_questions: None
 ) -> None:
     with server_process(sqlite_url) as (process, client), ThreadPoolExecutor(4) as clients:
         wait_until(lambda: client.get(f"{API}/health").status_code == 200)

@@ -5,6 +5,7 @@ No test uses a real Citus: rules about the text of a statement stand for its pla
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from lineage_store.operations.remove import CleanUp
 from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.database.engine import writing
 from lineage_store.store.schema.distribution import Part
+from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
 
 
@@ -80,7 +82,8 @@ def test_every_statement_keeps_to_the_rules(
     with distributed(postgres_url, Part.ALL), _statements() as noted:
         _do_everything(postgres_url, corpus, tmp_path)
     assert len(noted) > 150
-    told = {each for sql in noted for each in violations(sql)}
+    ours = re.compile(rf"\b({'|'.join(metadata.tables)})\b")  # others ask PostgreSQL's catalogs
+    told = {each for sql in noted if ours.search(sql) for each in violations(sql)}
     assert told == set()
 
 

@@ -156,8 +156,9 @@ def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
     ).where(column["first_seen_at"] >= since)
     found = ranked.subquery()
     newest_first = select(found).where(found.c.turn == 1).order_by(found.c.first_seen_at.desc())
-    for row in connection.execute(newest_first, execution_options={"yield_per": 500}).mappings():
-        yield _of_problems(row)
+    with connection.execute(newest_first, execution_options={"yield_per": 500}) as read:
+        for row in read.mappings():
+            yield _of_problems(row)
 
 
 def _of_problems(row: Mapping[Any, Any]) -> Event:

@@ -45,11 +45,21 @@ def names(site: Site, query: Query) -> Decoding:
 
 def single_node(site: Site, query: Query) -> Decoding:
     """Return every scope on the way to a node."""
-    return _of_graph(site, query, "", GraphTree.way_to, query.required("name"))
+    graph = _graph(site, query)
+    return _found_in(*graph, "", GraphTree.way_to, query.required("name"))
 
 
 def _of_graph(site: Site, query: Query, title: str, find: Find, *arguments: Any) -> Decoding:
-    """Have a process find something in the graph that a request names; `title`: what it is called in the answer."""
+    return _found_in(*_graph(site, query), title, find, *arguments)
+
+
+def _found_in(graph: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Decoding:
+    """Have a process find something in a graph; `title`: what it is called in the answer."""
+    return Decoding(_shown, (graph, mode, title, find, *arguments), [graph])
+
+
+def _graph(site: Site, query: Query) -> tuple[PayloadSource, Mode]:
+    """Return where the graph is that a request names, and how it is to be shown."""
     given = query.get("mode")
     if given is not None and given not in _MODES:
         raise wrong_value("Invalid mode")
@@ -60,8 +70,7 @@ def _of_graph(site: Site, query: Query, title: str, find: Find, *arguments: Any)
     if not tags or (tag is not None and tag not in tags):
         raise _NO_GRAPH
     wanted = (tag or tags[0]).removesuffix(OPTIMIZED)
-    newest = site.store.graphs(site.base_dir, job.train_id, wanted)[-1].source
-    return Decoding(_shown, (newest, mode, title, find, *arguments), [newest])
+    return site.store.graphs(site.base_dir, job.train_id, wanted)[-1].source, mode
 
 
 def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Answer:
