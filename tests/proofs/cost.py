@@ -18,6 +18,7 @@ from unittest import mock
 from helpers.engines import opened
 from helpers.ingesting import ingest
 from lineage_store.query.search import columns
+from lineage_store.store.schema import upgrade
 from proofs.cost_jobs import DIMENSIONS, write
 from proofs.cost_questions import Call, Filled, Question, endpoints, verbs, views
 from proofs.proof import KINDS, POSTGRESQL, SQLITE, Control, Outcome, Proof, Run
@@ -138,7 +139,8 @@ def _calculated_names(at: Filled) -> Iterator[None]:
             view = view.replace(f"name_key = {key}", f"name = '{which}/' || m.name")
         connection.exec_driver_sql("DROP VIEW v_metric_latest")
         connection.exec_driver_sql(view)
-    yield
+    with mock.patch.object(upgrade, "attest"):  # which refuses a store with such a view
+        yield
 
 
 @contextmanager
