@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import google.protobuf
 import numpy as np
 import pytest
 
@@ -214,6 +215,7 @@ def test_how_much_memory_a_payload_may_take_is_for_the_caller_to_say(store: Line
     np.testing.assert_array_equal(sample.read(most_bytes=None), [1.0, 2.0])
 
 
+@pytest.mark.skipif(google.protobuf.__version__ < "7", reason="older protobuf does not say why")
 def test_too_little_memory_is_not_taken_for_a_damaged_payload() -> None:
     """Protobuf tells both by the same exception."""
     with (

@@ -20,7 +20,7 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 _OUT_OF_MEMORY = "Arena alloc failed"
-"""What protobuf says, which has no exception of its own for that."""
+"""What protobuf says from 7 on, which has no exception of its own for that; older ones do not say why they failed."""
 
 
 def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
