@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text
+from sqlalchemy.exc import DBAPIError
 
 from helpers.databases import end_all_sessions
 from helpers.engines import opened
@@ -369,3 +371,12 @@ def test_a_missing_driver_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match=r"lineage-store\[postgresql\]"):
         open_engine("postgresql://host/name")
+
+
+def test_a_stream_on_a_connection_that_is_lost_leaves_no_cursor_open(postgres_url: str) -> None:
+    with opened(postgres_url) as engine, engine.connect() as connection:
+        connection.exec_driver_sql("SELECT 1")
+        end_all_sessions(postgres_url)
+        with pytest.raises(DBAPIError):
+            connection.execute(text("SELECT 1"), execution_options={"yield_per": 10})
+    gc.collect()  # a cursor left open would warn, which fails the test

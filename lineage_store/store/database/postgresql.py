@@ -10,10 +10,11 @@ transactions (`engine`), nor tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -69,6 +70,14 @@ def make_engine(url: URL, *, read_only: bool, pool_size: int, statement_timeout_
             connection.execute(_SETTINGS, {"local": False, "timeout_ms": timeout_ms})
         connection.commit()
         connection.read_only = read_only or None  # None: the server's default, which may be read-only
+
+    @event.listens_for(engine, "handle_error")
+    def close_cursor(context: ExceptionContext) -> None:
+        # SQLAlchemy leaves the cursor of a lost connection open, and psycopg warns of a server's cursor that is.
+        cursor = getattr(context.execution_context, "cursor", None)
+        if context.is_disconnect and cursor is not None:
+            with suppress(Exception):
+                cursor.close()
 
     pool.look_after(engine, pings=True)
     return engine
