@@ -167,20 +167,21 @@ def test_a_question_that_the_standby_ended_is_asked_again(
 def test_a_statement_that_the_standby_ended_is_run_again(
     store: LineageStore, postgres_url: str, standby_url: str
 ) -> None:
-    def select(url: str) -> list[Any]:
-        with (
-            LineageStore(postgres_url, settings=Settings(read_database_url=url)) as store,
-            store.sql("SELECT (SELECT count(*) FROM base_dir), (SELECT count(*) FROM train_job)") as answer,
-        ):
+    def select(opened: LineageStore, statement: str) -> list[Any]:
+        with opened.sql(statement) as answer:
             return list(answer.rows)
 
+    counts = "SELECT (SELECT count(*) FROM base_dir), (SELECT count(*) FROM train_job)"
     with plain_role(postgres_url) as asker, ThreadPoolExecutor() as threads, impatient(standby_url):
         wait_until_caught_up(postgres_url, standby_url)
-        url = make_url(standby_url).set(username=make_url(asker).username)
-        with held_up(postgres_url, standby_url, "train_job"):
-            asked = threads.submit(select, url.render_as_string(hide_password=False))
-            end_what_reads(postgres_url, standby_url, "base_dir")
-        assert asked.result() == [(1, 1)]
+        url = make_url(standby_url).set(username=make_url(asker).username).render_as_string(False)
+        with LineageStore(postgres_url, settings=Settings(read_database_url=url)) as opened:
+            # Opened and compared with the schema first, which would wait for the lock as well.
+            assert select(opened, "SELECT 1") == [(1,)]
+            with held_up(postgres_url, standby_url, "train_job"):
+                asked = threads.submit(select, opened, counts)
+                end_what_reads(postgres_url, standby_url, "base_dir")
+            assert asked.result() == [(1, 1)]
 
 
 def test_a_session_that_the_standby_ended_says_so_too(
