@@ -182,7 +182,10 @@ class _Protocol(H11Protocol):
             self._forget()
 
     def on_response_complete(self) -> None:
-        self.room.end(self)
+        if (
+            not self._has_left
+        ):  # else a connection that is gone would be displaced in place of one that is there
+            self.room.end(self)
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

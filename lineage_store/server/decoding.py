@@ -3,7 +3,7 @@
 In: a `Decoding`: where payloads are, and the importable function that makes an answer of them. Out: its `Answer`.
 Promises: whatever is in a log file takes the time and memory of such a process alone; a call ends at its deadline, at
 its limit of memory, when its client goes, and when the server stops; the answer is bounded, and so is what waits for a
-process (503). There is one process more than there may be slow questions, so that an image never waits for a graph.
+process (503). There are more processes than there may be slow questions, so that one is left for images.
 Processes start when they are needed; large ones end when nobody has needed them for a while. Does not know what is
 read. The processes import this module and that of the function, but no web framework and no database.
 """
@@ -32,7 +32,8 @@ MEMORY_BYTES = 512 << 20
 MOST_ANSWER_BYTES = 80 << 20
 """The longest answer: the largest frame as it is, and some more."""
 BESIDE_S = 30.0
-"""How much longer than its processor time an answer may take: for a disk, and on a busy machine."""
+"""How much longer than its processor time an answer may take: for a disk. Waiting for a processor does not count, but
+never is the answer waited for twice as long as that."""
 KEPT_BYTES = 160 << 20
 """A process with more memory is ended when it is asked about something else, or has been idle for IDLE_S."""
 IDLE_S = 60.0
