@@ -1,4 +1,4 @@
-"""The rooms of the package: who may import whom, and which library lives where."""
+"""The rooms of the package: who may import whom, which library lives where, and who may look a path up."""
 
 from __future__ import annotations
 
@@ -90,18 +90,39 @@ LIVES_IN = {
     "orjson": {"server"},
     "prometheus_client": {"operations.metrics", "operations.metrics_endpoint", "api.metrics", "server"},
 }
+LOOKS_PATHS_UP = {
+    "api.base_dirs",
+    "api.mindinsight",
+    "api.operations",
+    "api.places",
+    "api.questions",
+    "api.removals",
+    "api.store",
+    "api.without_store",
+    "cli.verbs.base_dirs",
+    "cli.verbs.verifying",
+    "server.mindinsight.routes",
+}
+"""Who uses `real_path`: it asks a disk, which may not answer. All others take what was found."""
+MOST_LINES = 900
+"""A module is a subject; one that takes more lines than these is two."""
 
 
 _PLUGINS = (SCALAR, HISTOGRAM, TENSOR, LANDSCAPE)
 _STATES = (JobState.STALLED, FileState.TORN, FileState.POISONED, FileState.REPLACING, Outcome.COMPLETED)
 
 
-def imports() -> Iterator[tuple[str, str]]:
-    """(importing module, imported module or name), both dotted, ours without the package's name."""
+def sources() -> Iterator[tuple[str, str]]:
+    """(module, its text), dotted, without the package's name."""
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
-        module = module.removesuffix("__init__").rstrip(".")
-        for node in ast.walk(ast.parse(path.read_text())):
+        yield module.removesuffix("__init__").rstrip("."), path.read_text()
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """(importing module, imported module or name), both dotted, ours without the package's name."""
+    for module, text in sources():
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{module}: imports are absolute"
                 yield from ((module, f"{node.module}.{name.name}") for name in node.names)
@@ -161,9 +182,25 @@ def test_names_of_fields_plugins_and_states_are_spelt_in_their_tables_alone() ->
     owners = {name: {"fields", "collect"} for name in fields}
     owners |= {name: {"plugins", "eventlog"} for name in _PLUGINS}
     owners |= {state.value: {"states"} for state in _STATES}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
-        for node in ast.walk(ast.parse(path.read_text())):
+    for module, text in sources():
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in owners:
                 rooms = owners[node.value]
                 assert within(module, rooms), f"{module} spells {node.value!r}: take it from its table"
+
+
+def test_only_the_named_modules_look_a_path_up() -> None:
+    assert {module for module, text in sources() if _uses(ast.parse(text), "real_path")} == LOOKS_PATHS_UP
+
+
+def _uses(tree: ast.Module, function: str) -> bool:
+    """Whether a module calls a function or hands it on; to define or import it is not to use it."""
+    return any(
+        function == (node.id if isinstance(node, ast.Name) else node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute)
+    )
+
+
+def test_no_module_is_longer_than_a_subject_takes() -> None:
+    assert {module: lines for module, text in sources() if (lines := text.count("\n")) > MOST_LINES} == {}
