@@ -16,9 +16,9 @@ from typing import Any
 import google_crc32c
 
 from benchmarks.lean import CHECKSUM, EVENT, HEADER, masked
-from lineage_store.eventlog.mindspore import lineage_content
+from lineage_store.eventlog.mindspore import events
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
-from lineage_store.gc_pause import uncollected
+from lineage_store.program import uncollected
 
 Place = tuple[int, int, float, int, int, int, int]
 """Number of the tag, step, wall time, byte offset and length of the frame, index of the value, checksum."""
@@ -36,10 +36,10 @@ def count_rows(base_dir: Path) -> int:
 
 def _lineage(path: Path) -> Iterator[tuple[Any, ...]]:
     contents: dict[str | None, Callable[[Any], dict[str, Any]]] = {
-        "train_lineage": lineage_content.train,
-        "evaluation_lineage": lineage_content.evaluation,
-        "dataset_graph": lineage_content.dataset_graph,
-        "user_defined_info": lineage_content.user_info,
+        "train_lineage": events.train,
+        "evaluation_lineage": events.evaluation,
+        "dataset_graph": events.dataset_graph,
+        "user_defined_info": events.user_info,
     }
     for start, _, _, payload in _frames(path):
         event = lineage_pb2.LineageEvent.FromString(payload)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import encode_frame
+from lineage_store.eventlog.tfrecord import encode_frame
 
 START = 1_700_000_000.0
 _MOST_BUCKETS, _ELEMENTS_PER_BUCKET = 90, 10

@@ -24,8 +24,8 @@ from benchmarks.databases import fresh, seconds_of_sqlite3
 from lineage_store import LineageStore
 from lineage_store.store.schema.partitions import SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata
-from lineage_store.store.writes import staged_insert
-from lineage_store.store.writes.staged_insert import Stage
+from lineage_store.store.writes import sqlite_bulk
+from lineage_store.store.writes.sqlite_bulk import Stage
 
 _PARAMETERS = 8_000
 """Of one statement; more are no faster."""
@@ -63,7 +63,7 @@ def _staged(table: Table, rows: _Rows) -> Iterator[Stage]:
     if not rows:
         return iter(())
     columns = zip(table.columns, zip(*rows, strict=True), strict=True)
-    return staged_insert.stages(table, [_column(column.type, values) for column, values in columns])
+    return sqlite_bulk.stages(table, [_column(column.type, values) for column, values in columns])
 
 
 def _column(of: Any, values: Sequence[Any]) -> Any:
@@ -97,11 +97,11 @@ def _statement(insert: str, rows: Sequence[tuple[Any, ...]]) -> _Statement:
 
 def insert(steps: Sequence[_Statement | Stage]) -> float:
     def write(connection: sqlite3.Connection) -> None:
-        connection.execute(staged_insert.ATTACH)
+        connection.execute(sqlite_bulk.ATTACH)
         for step in steps:
             if isinstance(step, Stage):
-                connection.deserialize(step.image, name=staged_insert.STAGED)
-                connection.executemany(staged_insert.INSERT_TEXTS, step.texts)
+                connection.deserialize(step.image, name=sqlite_bulk.STAGED)
+                connection.executemany(sqlite_bulk.INSERT_TEXTS, step.texts)
                 connection.execute(step.insert)
             else:
                 connection.execute(step.text, step.parameters)

@@ -304,7 +304,7 @@ class RequestRefusedError(LineageStoreError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
-        """Short name of what is wrong with the request: a row of `server/problems.py`."""
+        """Short name of what is wrong with the request: a row of `server/refusals.py`."""
 
 
 class InvalidTagError(LineageParamTypeError, LineageParamValueError):
@@ -324,3 +324,6 @@ __all__ = [
     for name, value in list(globals().items())
     if isinstance(value, type) and value.__module__ == __name__
 ]
+
+
+CONFLICT = "conflict"

@@ -1,6 +1,6 @@
 """A finding: one thing that the operator of a store should know, and what to do about it.
 
-In: a kind of `finding_kinds/` and the particulars. Out: a `Finding`, the form in which ingest, the daemon, `status`,
+In: a kind of `finding_kinds.py` and the particulars. Out: a `Finding`, the form in which ingest, the daemon, `status`,
 `doctor`, `why`, `problems`, `verify` and the Python API report. Pure. Does not know the database or the disk.
 """
 

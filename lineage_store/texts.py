@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import unquote
 
+from lineage_store.errors import LineageParamTypeError
+
 NOT_IN_SQL = re.compile(r"[\x00\ud800-\udfff]")
 """The characters that SQL text cannot hold, nor CSV in UTF-8: NUL and lone surrogates."""
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
@@ -147,3 +149,9 @@ def _spelled_out(char: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise LineageParamTypeError when a parameter is no text."""
+    if not isinstance(value, str):
+        raise LineageParamTypeError(f"{name} = {shown(value)} must be a text.")

@@ -26,8 +26,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.gc_pause import uncollected
-from lineage_store.own_time import Limit
+from lineage_store.program import Limit, uncollected
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -71,7 +70,7 @@ class Worker:
     """One process, started when it is needed, and again after it had to be ended.
 
     Args:
-        deadline_s: how long a call may take by itself (own_time.py) while `result` waits for it.
+        deadline_s: how long a call may take by itself (program.py) while `result` waits for it.
         memory_bytes: how much memory a call may take (RLIMIT_DATA of the process).
         on_ready: called when the process has started.
         longest_s: how long `result` waits, however busy the machine is; None: as `Limit` has it.

@@ -11,7 +11,7 @@ import os
 from alembic import context
 from sqlalchemy import Connection
 
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema.tables import exists_on, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
 

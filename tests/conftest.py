@@ -20,8 +20,7 @@ from hypothesis import HealthCheck, settings
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
 from helpers.standby import hot_standby
-from lineage_store.config import SETTING_FIELDS, Settings
-from lineage_store.setting_sources import load
+from lineage_store.config import SETTING_FIELDS, Settings, load
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

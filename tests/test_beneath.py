@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from helpers.watching import exchange
-from lineage_store.beneath import resolved
+from lineage_store.paths import resolved
 
 
 def test_a_path_is_resolved_while_a_link_and_a_directory_change_places(tmp_path: Path) -> None:

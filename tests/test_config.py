@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from lineage_store.config import MOST, SETTING_FIELDS, Settings
+from lineage_store.config import MOST, SETTING_FIELDS, Settings, load
 from lineage_store.errors import ConfigError
-from lineage_store.setting_sources import load
-from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.database.db import sqlite_path
 
 SECONDS = [setting.name for setting in SETTING_FIELDS if isinstance(setting.default, float)]
 

@@ -31,7 +31,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.scan.discovery import Found, search
 from lineage_store.query.samples.scalars import read_columns
 from lineage_store.store.admin.partitioning import lay_out
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.tables import scalar_sample
 from lineage_store.store.schema.upgrade import upgrade

@@ -22,7 +22,7 @@ from benchmarks import by_hand, corpora, floor, lean
 from benchmarks.databases import Database, fresh, plain, seconds_of_sqlite3, settle
 from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, stopwatch
 from lineage_store import LineageStore
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 from lineage_store.store.schema.tables import scalar_sample
 
 Corpus = Callable[[Sizes], Path]

@@ -26,7 +26,7 @@ from benchmarks.rows.growth import UNTIMED, add_base_dir, store_of
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.operations.store_copy import copy_store
-from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.database.db import sqlite_path
 from lineage_store.store.schema.upgrade import upgrade
 
 _SAMPLES_OF_A_JOB = 2_000

@@ -16,7 +16,7 @@ from benchmarks import corpora, lean
 from benchmarks.measuring import Row, Samples, Sizes, alternate, stopwatch
 from benchmarks.rows.ingest import parse_alone
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import vectorised
+from lineage_store.eventlog.mindspore import event_columns
 from lineage_store.ingest.read.batch import fill
 from lineage_store.ingest.scan import survey
 from lineage_store.ingest.scan.discovery import FoundFile
@@ -29,7 +29,7 @@ def _decode(path: Path) -> float:
     with stopwatch() as seconds, path.open("rb") as log:
         position = 0
         while chunk := os.pread(log.fileno(), settings.chunk_bytes, position):
-            decoded = vectorised.decode(chunk, [(0, len(chunk))], max_frame_bytes=settings.max_frame_bytes)
+            decoded = event_columns.decode(chunk, [(0, len(chunk))], max_frame_bytes=settings.max_frame_bytes)
             position += int(decoded.frames.read_to[0]) or len(chunk)
     return seconds()
 

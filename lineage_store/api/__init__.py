@@ -8,10 +8,10 @@ functions read new lineage first. The command line and the server use the store 
 from __future__ import annotations
 
 from lineage_store.api.mindinsight import filter_summary_lineage, get_summary_lineage
-from lineage_store.api.paths import PathLike, place_of, real_path
 from lineage_store.api.store import LineageStore
+from lineage_store.paths import PathLike, place_of, real_path
 from lineage_store.store.database.cancelling import Cancellation
-from lineage_store.store.database.conflicts import asked_again
+from lineage_store.store.opened import asked_again
 
 __all__ = [
     "Cancellation",

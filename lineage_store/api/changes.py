@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lineage_store.api.opened import OpenedStore
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store.database.conflicts import all_asked_again
+from lineage_store.store.opened import OpenedStore, all_asked_again
 
 if TYPE_CHECKING:
-    from lineage_store.query.changes import Changes
-    from lineage_store.store.database.commit_watch import CommitWatch
+    from lineage_store.query.changes import Changes, CommitWatch
+
 
 NOW = "now"
 MOST_CHANGES = 10_000
@@ -54,9 +53,9 @@ class Following(OpenedStore):
             LineageSearchConditionParamError: the condition is refused.
         """
         from lineage_store.query import changes
-        from lineage_store.query.change_cursor import decode
-        from lineage_store.query.search.condition import parse
-        from lineage_store.store.database.paging import check_count
+        from lineage_store.query.changes import decode
+        from lineage_store.query.condition_dict import parse
+        from lineage_store.store.database.db import check_count
 
         check_count("limit", limit, most=MOST_CHANGES)
         wanted = None if condition is None else parse(condition)
@@ -82,7 +81,7 @@ class Following(OpenedStore):
         Arguments as for `changes`. Raises LineageSearchConditionParamError when the condition is refused; a token that
         is invalid raises in `look`.
         """
-        from lineage_store.query.search.condition import parse
+        from lineage_store.query.condition_dict import parse
 
         parse(condition)
         return Follower(self, since, condition)
@@ -153,8 +152,7 @@ class Follower:
 
 
 def _watch(store: Following) -> CommitWatch:
-    from lineage_store.query.changes import SIGN
-    from lineage_store.store.database.commit_watch import CommitWatch
+    from lineage_store.query.changes import SIGN, CommitWatch
 
     unsafe = store.settings.allow_network_filesystem
     return CommitWatch(store._followed, SIGN, allow_network_filesystem=unsafe)

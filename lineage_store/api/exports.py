@@ -14,18 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from lineage_store.api.opened import check_text
 from lineage_store.api.operations import SQL_TIMEOUT_S, Operations
-from lineage_store.api.paths import PathLike
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
-from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
-from lineage_store.query.export.formats import FORMATS
+from lineage_store.paths import PathLike
+from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
+from lineage_store.query.export.file_formats import FORMATS
+from lineage_store.texts import check_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
+
 
 EXPORT_FORMATS = tuple(FORMATS)
 _NAME = re.compile(r"\s*\w+\s*")
@@ -62,14 +63,14 @@ class Exports(Operations):
             LineageStoreError: pyarrow is missing, or a statement's column holds values of several types.
             LineageQuerySummaryDataError: the database refuses the statement, or fails.
         """
-        from lineage_store.query.export import exporting, formats
+        from lineage_store.query.export import exporting, file_formats
         from lineage_store.query.export.sources import of_view
         from lineage_store.store.schema.views import VIEWS
 
         if what is not None:
             check_text("what", what)
         check_text("format", format)
-        found, is_directory = formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
+        found, is_directory = file_formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
         if not is_directory and (isinstance(to, io.TextIOBase) or not hasattr(to, "write")):
             raise LineageParamTypeError(f"to = {to!r} is neither a directory nor a stream of bytes.")
         behind, is_statement = _since(since), what is not None and _NAME.fullmatch(what) is None
@@ -103,16 +104,15 @@ class Exports(Operations):
     @contextmanager
     def _long_reading(self) -> Iterator[Connection]:
         """Open a read transaction without a statement timeout."""
-        from lineage_store.store.database import engine as engines
-        from lineage_store.store.database import pool
+        from lineage_store.store.database import connections, db
 
         url = self.read_engine.url.render_as_string(hide_password=False)
-        apart = engines.open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
+        apart = db.open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
         try:
             with self._reading(apart) as connection:
                 yield connection
         finally:
-            pool.close(apart)
+            connections.close(apart)
 
 
 def _since(since: int | PathLike | None) -> Since | None:
@@ -124,8 +124,8 @@ def _since(since: int | PathLike | None) -> Since | None:
         raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
     if since is None or isinstance(since, int):
         return None if since is None else max(LEAST_INTEGER, min(since, LARGEST_INTEGER))
-    from lineage_store.query.export.directory import MANIFEST
-    from lineage_store.query.returned_values import is_integer, is_text
+    from lineage_store.plain_values import is_integer, is_text
+    from lineage_store.query.export.exporting import MANIFEST
 
     try:
         path = Path(since)
@@ -143,7 +143,7 @@ def _since(since: int | PathLike | None) -> Since | None:
 
 def _lack(since: str, error: Exception) -> str:
     """Return what is missing for a complete export, according to the error of reading its manifest."""
-    from lineage_store.query.export.directory import MANIFEST
+    from lineage_store.query.export.exporting import MANIFEST
 
     if isinstance(error, FileNotFoundError):
         return f"there is no {MANIFEST} in {since.removesuffix(MANIFEST) or 'this directory'}"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from lineage_store.errors import ConfigError
 
 if TYPE_CHECKING:
-    from lineage_store.operations.measures import Measures
-    from lineage_store.operations.metrics import StoreCollector
+    from lineage_store.operations.health import Measures
+    from lineage_store.operations.monitoring import StoreCollector
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def metrics_at(port: int, measure: Callable[[], Measures]) -> Iterator[None]:
         yield
         return
     _require_client()
-    from lineage_store.operations.metrics_endpoint import exposed
+    from lineage_store.operations.monitoring import exposed
 
     with exposed(port, measure):
         yield
@@ -33,7 +33,7 @@ def metrics_at(port: int, measure: Callable[[], Measures]) -> Iterator[None]:
 def collector(measure: Callable[[], Measures]) -> StoreCollector:
     """Return a collector for a registry of prometheus_client; `measure` is `store.measures`. Raises ConfigError."""
     _require_client()
-    from lineage_store.operations.metrics import StoreCollector
+    from lineage_store.operations.monitoring import StoreCollector
 
     return StoreCollector(measure)
 

@@ -6,22 +6,28 @@ a daemon does that or the store is read-only; if reading it fails, the answer co
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lineage_store.api.paths import PathLike, absolute_path, place_of, real_path
+from lineage_store import config
 from lineage_store.api.store import LineageStore
+from lineage_store.config import Settings
 from lineage_store.errors import (
     DatabaseUnavailableError,
     LineageFileNotFoundError,
     LineageParamSummaryPathError,
+    LineageQuerySummaryDataError,
     MindInsightException,
     TrainJobNotFoundError,
 )
-from lineage_store.store.database.conflicts import asked_again
+from lineage_store.paths import Identity, PathLike, absolute_path, identity_of, place_of, real_path
+from lineage_store.store.opened import asked_again, default_url
 from lineage_store.texts import to_stored
 
 
@@ -51,7 +57,7 @@ def filter_summary_lineage(
         LineageSearchConditionParamError: the condition is refused.
         LineageQuerySummaryDataError: the database failed.
     """
-    from lineage_store.query.search.condition import parse
+    from lineage_store.query.condition_dict import parse
 
     path = real_path(summary_base_dir)
     with _opened(store) as opened:
@@ -86,14 +92,14 @@ def get_summary_lineage(
 
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
     """
-    from lineage_store.ingest import base_dirs
-    from lineage_store.ingest.scan.depth import holds_log_files
+    from lineage_store.ingest import lease
+    from lineage_store.ingest.scan.discovery import holds_log_files
     from lineage_store.query import job_lineage
 
     job_lineage.read_keys(keys)
     with _opened(store) as opened:
         base_dir, train_id = _job_place(opened, summary_dir)
-        if base_dirs.is_known(opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):
+        if lease.is_known(opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):
             _refresh(opened, base_dir, refresh, only=train_id)
         try:
             return opened.get_lineage(base_dir, train_id, keys)
@@ -103,7 +109,7 @@ def get_summary_lineage(
 
 def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
     """Return the error that says why there is no lineage of this job's directory."""
-    from lineage_store.ingest.scan.depth import holds_log_files
+    from lineage_store.ingest.scan.discovery import holds_log_files
 
     path = base_dir / train_id
     if not os.path.isdir(path):
@@ -120,7 +126,6 @@ def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
 
 
 def _opened(store: LineageStore | str | None) -> AbstractContextManager[LineageStore]:
-    from lineage_store.api.open_stores import kept_store
 
     return nullcontext(store) if isinstance(store, LineageStore) else kept_store(store)
 
@@ -143,12 +148,12 @@ def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | N
 
 def _require_jobs(store: LineageStore, path: Path) -> None:
     """Raise unless the store has jobs of the base dir, or there is a log file below it on disk."""
-    from lineage_store.ingest import base_dirs
+    from lineage_store import paths
     from lineage_store.store.catalog import registry
-    from lineage_store.store.database.engine import reading
+    from lineage_store.store.database.db import reading
 
     with reading(store.read_engine) as connection:
-        base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(path))
+        base_dir_id = registry.base_dir_id(connection, paths.stored_path(path))
         if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
             return
     if not os.path.isdir(path):
@@ -166,14 +171,115 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
 
 def _job_place(store: LineageStore, summary_dir: PathLike) -> tuple[Path, str]:
     """Return (base dir, train id) of a job's directory."""
-    from lineage_store.ingest import base_dirs
+    from lineage_store.ingest import lease
 
     place = place_of(summary_dir, set(store.base_dirs()))
     if place is None:
         above = real_path(os.path.dirname(os.path.normpath(absolute_path(summary_dir))))
-        if base_dirs.overlapping(store.read_engine, above) is not None:
+        if lease.overlapping(store.read_engine, above) is not None:
             # the parent cannot become a base dir, as it overlaps with a known one: the directory is one itself
             return real_path(summary_dir), "./"
         place = place_of(summary_dir, {str(above)})
         assert place is not None
     return Path(place[0]), place[1]
+
+
+# ---- A cache of open stores, for MindInsight's functions, whose callers open none
+# In: a URL, or None for the store of the settings. Out: an open LineageStore for the length of a block. Promises:
+# threads share the stores; at most MOST are kept open; a store is opened again when its SQLite file was replaced or
+# is missing, when a question to it failed in the database, and in a forked child, which does not touch connections of
+# its parent; all are closed when the process ends.
+
+
+MOST = 4
+_Key = tuple[str, Settings]
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    store: LineageStore
+    file: Identity | None
+    """The identity of its SQLite file; None on PostgreSQL."""
+    users: int = 0
+
+
+_KEPT: dict[_Key, _Kept] = {}
+"""The open stores; the one that was used last comes last."""
+_OF_PARENT: list[_Kept] = []
+"""Stores of the parent process: referenced, so that garbage collection does not close their connections here."""
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def kept_store(url: str | None) -> Iterator[LineageStore]:
+    """Give the store of a URL for the length of a block, open already if possible. Raises as `LineageStore` does."""
+    settings = config.load().settings
+    named = url or settings.database_url
+    key = (named or default_url(), settings)
+    kept = _take(key) or _keep(key, LineageStore(named or None, settings=settings))
+    try:
+        yield kept.store
+    except LineageQuerySummaryDataError:
+        with _LOCK:
+            if _KEPT.get(key) is kept:
+                _drop(key)
+        raise
+    finally:
+        with _LOCK:
+            kept.users -= 1
+            _close_unless_needed(kept)
+
+
+def _take(key: _Key) -> _Kept | None:
+    with _LOCK:
+        kept = _KEPT.get(key)
+        if kept is None:
+            return None
+        if kept.file != _file_of(key):
+            _drop(key)
+            return None
+        kept.users += 1
+        _KEPT[key] = _KEPT.pop(key)
+        return kept
+
+
+def _keep(key: _Key, store: LineageStore) -> _Kept:
+    with _LOCK:
+        if key in _KEPT:  # another thread was faster
+            _drop(key)
+        _KEPT[key] = kept = _Kept(store, _file_of(key), users=1)
+        while len(_KEPT) > MOST:
+            _drop(next(iter(_KEPT)))
+        return kept
+
+
+def _drop(key: _Key) -> None:
+    _close_unless_needed(_KEPT.pop(key))
+
+
+def _close_unless_needed(kept: _Kept) -> None:
+    if kept.users == 0 and kept not in _KEPT.values():
+        kept.store.close()
+
+
+def _file_of(key: _Key) -> Identity | None:
+    from lineage_store.store.database.db import sqlite_path
+
+    path = sqlite_path(key[0])
+    return None if path is None else identity_of(path)
+
+
+def _begin_as_child() -> None:
+    global _LOCK
+    _LOCK = threading.Lock()  # a thread of the parent may have held the old one
+    _OF_PARENT.extend(_KEPT.values())
+    _KEPT.clear()
+
+
+def _close_all() -> None:
+    while _KEPT:
+        _KEPT.popitem()[1].store.close()
+
+
+os.register_at_fork(after_in_child=_begin_as_child)
+atexit.register(_close_all)

@@ -11,24 +11,24 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lineage_store.api import base_dirs
-from lineage_store.api.opened import stored_id
-from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.api.removals import Removals
 from lineage_store.errors import DatabaseUnavailableError, LineageParamSummaryPathError
-from lineage_store.store.database.conflicts import all_asked_again, asked_again
+from lineage_store.paths import PathLike, absolute_path, real_path
+from lineage_store.store.catalog import refs
+from lineage_store.store.opened import all_asked_again, asked_again, stored_id
 from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
     from lineage_store.findings import Finding
-    from lineage_store.operations.measures import Measures
-    from lineage_store.operations.reread import Reread
-    from lineage_store.operations.verify.verifying import FileVerdict
+    from lineage_store.operations.health import Measures
+    from lineage_store.operations.repair import Reread
+    from lineage_store.operations.verify import FileVerdict
     from lineage_store.operations.why import Verdict
     from lineage_store.query.status import JobReport, StoreStatus
+    from lineage_store.store.admin.obstacles import WriteAheadLog
     from lineage_store.store.admin.read_only_sql import Answer
-    from lineage_store.store.admin.replay import Replay
-    from lineage_store.store.admin.wal import WriteAheadLog
+    from lineage_store.store.database.standby import Replay
+
 
 Row = Mapping[str, Any]
 SQL_TIMEOUT_S = 60.0
@@ -55,7 +55,7 @@ class Operations(Removals):
         with self._reading(self._informed) as connection:
             if base_dir is None:
                 return statuses.read_status(connection, problems=problems)
-            place = base_dirs.find(connection, base_dir)
+            place = refs.find(connection, base_dir)
             return statuses.read_status(connection, to_stored(str(place.path)), place.id, problems=problems)
 
     def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
@@ -87,17 +87,17 @@ class Operations(Removals):
         Its `findings` are those of the method `findings`.
         `lineage_store.operations.metrics.StoreCollector(store.measures)` serves them to a Prometheus registry.
         """
-        from lineage_store.operations import measures
+        from lineage_store.operations import health
 
         wanted = [absolute_path(named) for named in self.settings.base_dirs]
-        found = measures.measure(self._primary, wanted, within_s=within_s)
+        found = health.measure(self._primary, wanted, within_s=within_s)
         standby = self.standby(within_s=within_s)
         more = [standby.finding] if standby and standby.finding else []
         return replace(found, findings=[*found.findings, *more], standby=standby)
 
     def standby(self, *, within_s: float = 60.0) -> Replay | None:
         """Return how far the standby of `read_database_url` lags, with a finding above `within_s`; None without one."""
-        from lineage_store.store.admin import replay
+        from lineage_store.store.database import standby as replay
 
         if self._standby is None:
             return None
@@ -105,9 +105,9 @@ class Operations(Removals):
 
     def write_ahead_log(self) -> WriteAheadLog | None:
         """Return the size of the write-ahead log of a SQLite store, and whether it is too large; None on PostgreSQL."""
-        from lineage_store.store.admin import wal
+        from lineage_store.store.admin import obstacles
 
-        return wal.look(self._primary)
+        return obstacles.look(self._primary)
 
     def job_report(
         self, base_dir: PathLike, train_id: str, *, parts: Collection[str] | None = None
@@ -144,7 +144,7 @@ class Operations(Removals):
         from lineage_store.query import status as statuses
 
         with self._reading() as connection:
-            places = base_dirs.find_all(connection, base_dir)
+            places = refs.find_all(connection, base_dir)
             found = [statuses.read_cycles(connection, to_stored(str(place.path)), limit) for place in places]
         return [row for of_base_dir in found for row in of_base_dir]
 
@@ -167,11 +167,11 @@ class Operations(Removals):
         base dir.
         """
         from lineage_store.query import status as statuses
-        from lineage_store.store.database.paging import Page
+        from lineage_store.store.database.db import Page
 
         part = Page(limit, page)
         with self._reading() as connection:
-            place = None if base_dir is None else base_dirs.find(connection, base_dir)
+            place = None if base_dir is None else refs.find(connection, base_dir)
             path = None if place is None else to_stored(str(place.path))
             return statuses.read_problems(connection, path, resolved=resolved, page=part)
 
@@ -194,7 +194,7 @@ class Operations(Removals):
         from lineage_store.query import status as statuses
 
         with self._reading() as connection:
-            place = None if base_dir is None else base_dirs.find(connection, base_dir)
+            place = None if base_dir is None else refs.find(connection, base_dir)
             path = None if place is None else to_stored(str(place.path))
             return statuses.read_some_problems(connection, path, most, resolved=resolved)
 
@@ -206,7 +206,7 @@ class Operations(Removals):
         Raises LineageParamSummaryPathError for a path outside the store's base dirs, LeaseHeldError while another
         ingester that is no daemon is running.
         """
-        from lineage_store.operations import reread
+        from lineage_store.operations import repair
 
         wanted = None if path is None else real_path(path)
         places = self._places(None)
@@ -216,11 +216,11 @@ class Operations(Removals):
                 raise LineageParamSummaryPathError(
                     f"{wanted} is not below a base dir of the store.", hint="`lineage-store why` tells more."
                 )
-        total = reread.Reread(0, 0)
+        total = repair.Reread(0, 0)
         for place in places:
             within = None if wanted in (None, place.path) else wanted.relative_to(place.path).as_posix()
-            only = None if within is None else reread.below(to_stored(within))
-            total = total.plus(reread.retry(self.engine, place.path, place.id, self.settings, only))
+            only = None if within is None else repair.below(to_stored(within))
+            total = total.plus(repair.retry(self.engine, place.path, place.id, self.settings, only))
         return total
 
     def reingest(self, base_dir: PathLike, train_id: str) -> Reread:
@@ -229,17 +229,17 @@ class Operations(Removals):
         Labels and remarks stay; a job that was removed comes back. Raises TrainJobNotFoundError,
         LineageParamSummaryPathError, LeaseHeldError.
         """
-        from lineage_store.operations import reread
+        from lineage_store.operations import repair
 
         place = self._place(base_dir)
-        return reread.reingest(self.engine, place.path, place.id, stored_id(train_id), self.settings)
+        return repair.reingest(self.engine, place.path, place.id, stored_id(train_id), self.settings)
 
     def choose_best(self) -> int:
         """Choose the best result of each metric again by the setting `less_is_better`; return how many jobs changed.
 
         A daemon yields its lease meanwhile. Raises LeaseHeldError while an ingester that is no daemon is running.
         """
-        from lineage_store.operations.choose_best import choose_best
+        from lineage_store.operations.repair import choose_best
 
         return choose_best(self.engine, self.settings)
 
@@ -251,7 +251,7 @@ class Operations(Removals):
         `sample`: only so many files of each base dir, chosen at random. Raises LineageParamSummaryPathError when the
         store does not know the base dir.
         """
-        from lineage_store.operations.verify.verifying import verify
+        from lineage_store.operations.verify import verify
 
         job = None if train_id is None else stored_id(train_id)
         for place in self._places(base_dir):
@@ -281,7 +281,7 @@ class Operations(Removals):
         self, file: PathLike, mode: int = 0o444, *, told: Callable[[str], None] = lambda _: None
     ) -> int:
         """Write a snapshot of a SQLite store for others to read; return its size in bytes."""
-        from lineage_store.store.admin.publish import publish
+        from lineage_store.store.admin.snapshots import publish
 
         return publish(self.engine, absolute_path(file), mode, told)
 

@@ -11,28 +11,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lineage_store.api import base_dirs
-from lineage_store.api.base_dirs import BaseDir
-from lineage_store.api.opened import OpenedStore, stored_id
-from lineage_store.api.paths import PathLike, absolute_path, real_path
 from lineage_store.errors import TrainJobNotFoundError
-from lineage_store.store.database.conflicts import all_asked_again
+from lineage_store.paths import PathLike, absolute_path, real_path
+from lineage_store.store.catalog import refs
+from lineage_store.store.catalog.refs import BaseDir
+from lineage_store.store.opened import OpenedStore, all_asked_again, stored_id
 from lineage_store.texts import from_stored
 
 if TYPE_CHECKING:
-    from lineage_store.operations.move import Move
-    from lineage_store.operations.policies import ExpiredJob, LongSeries, ThinTotal
-    from lineage_store.operations.remove import (
+    from lineage_store.operations.base_dirs import Move
+    from lineage_store.operations.removal import (
         CleanUp,
+        ExpiredJob,
+        LongSeries,
         RemovableJob,
         Removal,
         RemovalPlan,
         RemovedJob,
         Restored,
+        ThinTotal,
         Total,
     )
-    from lineage_store.store.catalog.removable import Rules
-    from lineage_store.store.writes.forgetting import Holdings
+    from lineage_store.store.catalog.retention import Rules
+    from lineage_store.store.writes.removal import Holdings
 
 
 @all_asked_again
@@ -49,12 +50,12 @@ class Removals(OpenedStore):
             LineageParamSummaryPathError: the store does not know the base dir; or the rule is `missing` and the log
                 files of all its jobs are missing, as when a share is not mounted.
         """
-        from lineage_store.operations import remove
+        from lineage_store.operations import removal
 
         for place, rules in self._rules(clean_up, base_dir):
-            for job in remove.named_by(self.engine, place.id, rules):
+            for job in removal.named_by(self.engine, place.id, rules):
                 train_id = from_stored(job.train_id)
-                yield remove.RemovableJob(
+                yield removal.RemovableJob(
                     str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes
                 )
 
@@ -64,10 +65,10 @@ class Removals(OpenedStore):
         `str()` of it is one line, such as `jobs where optimizer is "Adam" (12 of 3,400 jobs)`. Raises as
         `removable_jobs` does.
         """
-        from lineage_store.operations import remove
+        from lineage_store.operations import removal
 
-        going = remove.total(self.removable_jobs(clean_up, base_dir))
-        return remove.plan(self.engine, [place.id for place in self._places(base_dir)], clean_up, going)
+        going = removal.total(self.removable_jobs(clean_up, base_dir))
+        return removal.plan(self.engine, [place.id for place in self._places(base_dir)], clean_up, going)
 
     def remove_jobs(
         self,
@@ -88,17 +89,17 @@ class Removals(OpenedStore):
 
         `confirm`: a person says that the clock is right.
         """
-        from lineage_store.operations import remove
+        from lineage_store.operations import removal
 
-        done, numbers, named = remove.Total(), list[int](), self._rules(clean_up, base_dir)
+        done, numbers, named = removal.Total(), list[int](), self._rules(clean_up, base_dir)
         if clean_up.older_than_s is not None:
             timed = ((place.id, place.path) for place, _ in named)
-            remove.require_right_clock(self.engine, timed, confirmed=confirm)
+            removal.require_right_clock(self.engine, timed, confirmed=confirm)
         for place, rules in named:
-            for page in remove.remove(self.engine, place.id, rules, self.settings, numbers.append):
-                done = done.plus(remove.total(page))
+            for page in removal.remove(self.engine, place.id, rules, self.settings, numbers.append):
+                done = done.plus(removal.total(page))
                 progress(done)
-        return remove.Total(done.jobs, done.log_bytes, tuple(numbers))
+        return removal.Total(done.jobs, done.log_bytes, tuple(numbers))
 
     def expired_jobs(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
         """Yield the jobs that `remove_expired_jobs` would remove, of each base dir or of one, the oldest first.
@@ -107,13 +108,13 @@ class Removals(OpenedStore):
         ConfigError if the settings have no policy, LineageParamSummaryPathError when the store does not know the base
         dir.
         """
-        from lineage_store.operations import policies
+        from lineage_store.operations import removal
 
-        policies.require(self.settings)
+        removal.require(self.settings)
         for place in self._places(base_dir):
-            may_go = policies.may_go(self.engine, place.id)
-            for number, job in enumerate(policies.named_by(self.engine, place.id, self.settings)):
-                yield policies.ExpiredJob.of(str(place.path), job, waits=number >= may_go)
+            may_go = removal.may_go(self.engine, place.id)
+            for number, job in enumerate(removal.expired_by(self.engine, place.id, self.settings)):
+                yield removal.ExpiredJob.of(str(place.path), job, waits=number >= may_go)
 
     def remove_expired_jobs(
         self,
@@ -131,30 +132,30 @@ class Removals(OpenedStore):
 
         `confirm`: a person says that all of these jobs may go, and that the clock is right.
         """
-        from lineage_store.operations import policies, remove
+        from lineage_store.operations import removal
 
-        policies.require(self.settings)
-        done, numbers, places = remove.Total(), list[int](), self._places(base_dir)
+        removal.require(self.settings)
+        done, numbers, places = removal.Total(), list[int](), self._places(base_dir)
         timed = ((place.id, place.path) for place in places)
-        remove.require_right_clock(self.engine, timed, confirmed=confirm)
+        removal.require_right_clock(self.engine, timed, confirmed=confirm)
         for place in places:
-            pages = policies.carry_out(
+            pages = removal.carry_out(
                 self.engine, place.id, self.settings, confirmed=confirm, begun=numbers.append
             )
             for page in pages:
-                done = done.plus(remove.total(page))
+                done = done.plus(removal.total(page))
                 progress(done)
-        return remove.Total(done.jobs, done.log_bytes, tuple(numbers))
+        return removal.Total(done.jobs, done.log_bytes, tuple(numbers))
 
     def long_series(self, base_dir: PathLike | None = None) -> Iterator[LongSeries]:
         """Yield the scalars that `thin_series` would thin, of one base dir or of all; raises as `expired_jobs` does."""
-        from lineage_store.ingest.thinning import named_series
-        from lineage_store.operations import policies
+        from lineage_store.ingest.retention import named_series
+        from lineage_store.operations import removal
 
-        policies.require(self.settings)
+        removal.require(self.settings)
         for place in self._places(base_dir):
             for series in named_series(self.engine, place.id, self.settings):
-                yield policies.LongSeries.of(str(place.path), series, self.settings)
+                yield removal.LongSeries.of(str(place.path), series, self.settings)
 
     def thin_series(
         self, base_dir: PathLike | None = None, *, progress: Callable[[ThinTotal], None] = lambda _: None
@@ -165,15 +166,15 @@ class Removals(OpenedStore):
         step again while the log file exists. Raises as `expired_jobs` does, LeaseHeldError while an ingester that is no
         daemon is running, and ClockDisagreesError as `remove_expired_jobs` does.
         """
-        from lineage_store.operations import policies, remove
+        from lineage_store.operations import removal
 
-        policies.require(self.settings)
-        done, places = policies.ThinTotal(), self._places(base_dir)
+        removal.require(self.settings)
+        done, places = removal.ThinTotal(), self._places(base_dir)
         timed = ((place.id, place.path) for place in places)
-        remove.require_right_clock(self.engine, timed, confirmed=False)
+        removal.require_right_clock(self.engine, timed, confirmed=False)
         for place in places:
-            for gone in policies.thin_all(self.engine, place.id, self.settings):
-                done = policies.ThinTotal(done.series + bool(gone), done.samples + gone)
+            for gone in removal.thin_all(self.engine, place.id, self.settings):
+                done = removal.ThinTotal(done.series + bool(gone), done.samples + gone)
                 progress(done)
         return done
 
@@ -181,14 +182,14 @@ class Removals(OpenedStore):
         self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
     ) -> list[RemovedJob]:
         """Return the jobs that have a tombstone, of one base dir or of all, latest first; pages as for `train_jobs`."""
-        from lineage_store.operations.remove import RemovedJob
-        from lineage_store.store.catalog import tombstones
-        from lineage_store.store.database.paging import Page
+        from lineage_store.operations.removal import RemovedJob
+        from lineage_store.store.catalog import registry
+        from lineage_store.store.database.db import Page
 
         part = Page(limit, page)
         with self._reading() as connection:
-            base_dir_id = None if base_dir is None else base_dirs.find(connection, base_dir).id
-            found = tombstones.latest(connection, base_dir_id, page=part)
+            base_dir_id = None if base_dir is None else refs.find(connection, base_dir).id
+            found = registry.latest(connection, base_dir_id, page=part)
         return [
             RemovedJob(
                 from_stored(each.base_dir),
@@ -204,14 +205,14 @@ class Removals(OpenedStore):
         self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
     ) -> list[Removal]:
         """Return what was removed at one time, of one base dir or of all, latest first; pages as for `train_jobs`."""
-        from lineage_store.operations.remove import Removal
-        from lineage_store.store.catalog import tombstones
-        from lineage_store.store.database.paging import Page
+        from lineage_store.operations.removal import Removal
+        from lineage_store.store.catalog import registry
+        from lineage_store.store.database.db import Page
 
         part = Page(limit, page)
         with self._reading() as connection:
-            base_dir_id = None if base_dir is None else base_dirs.find(connection, base_dir).id
-            found = tombstones.removals(connection, base_dir_id, page=part)
+            base_dir_id = None if base_dir is None else refs.find(connection, base_dir).id
+            found = registry.removals(connection, base_dir_id, page=part)
         return [
             Removal(
                 each.id,
@@ -233,9 +234,9 @@ class Removals(OpenedStore):
         its tombstone stays. Raises TrainJobNotFoundError if there is no such removal, LineageParamSummaryPathError if
         its base dir cannot be listed, LeaseHeldError while an ingester that is no daemon is running.
         """
-        from lineage_store.operations import remove
+        from lineage_store.operations import removal
 
-        restored = remove.restore_removal(self.engine, number, self.settings)
+        restored = removal.restore_removal(self.engine, number, self.settings)
         if restored is None:
             raise TrainJobNotFoundError(
                 f"There is no removal {number}.", hint="`lineage-store gc --removals` lists those."
@@ -248,39 +249,39 @@ class Removals(OpenedStore):
         Returns whether any log file of it is on disk: without one it comes back only when its files do. Raises
         TrainJobNotFoundError without a tombstone, LeaseHeldError while an ingester that is no daemon is running.
         """
-        from lineage_store.operations import remove
+        from lineage_store.operations import removal
 
         place = self._place(base_dir)
-        if not remove.restore(self.engine, place.id, stored_id(train_id), self.settings):
+        if not removal.restore(self.engine, place.id, stored_id(train_id), self.settings):
             raise TrainJobNotFoundError(
                 f"No job {train_id} below {place.path} was removed.",
                 hint="`lineage-store gc --removed` lists those.",
             )
-        return bool(remove.on_disk(place.path, [stored_id(train_id)], self.settings))
+        return bool(removal.on_disk(place.path, [stored_id(train_id)], self.settings))
 
     def holdings(self, base_dir: PathLike) -> Holdings:
         """Return what `forget` would remove. Raises LineageParamSummaryPathError for an unknown base dir."""
-        from lineage_store.operations import forget
+        from lineage_store.operations import base_dirs
 
         path = real_path(base_dir)
-        return self._known(path, forget.holdings(self.engine, path))
+        return self._known(path, base_dirs.holdings(self.engine, path))
 
     def forget(self, base_dir: PathLike) -> Holdings:
         """Remove a base dir with all its jobs, remarks and labels from the store; log files stay.
 
         Raises LineageParamSummaryPathError when the store does not know it, LeaseHeldError when an ingester leads it.
         """
-        from lineage_store.operations import forget
+        from lineage_store.operations import base_dirs
 
         path = real_path(base_dir)
-        return self._known(path, forget.forget(self.engine, path, self.settings))
+        return self._known(path, base_dirs.forget(self.engine, path, self.settings))
 
     def plan_move(self, old: PathLike, new: PathLike) -> Move:
         """Return what `move` would do. Raises as `move` does, but not for a lease or for missing log files."""
-        from lineage_store.operations import move
+        from lineage_store.operations import base_dirs
 
         place = self._left(old)
-        return move.plan(self.engine, place.id, place.path, real_path(new))
+        return base_dirs.plan(self.engine, place.id, place.path, real_path(new))
 
     def move(self, old: PathLike, new: PathLike, *, force: bool = False) -> Move:
         """Change the path of a base dir in the store, in one transaction; nothing is read again.
@@ -289,39 +290,37 @@ class Removals(OpenedStore):
         store does not know `old`, or knows `new`, or `new` is no directory, lies in another base dir or lacks log
         files; LeaseHeldError when an ingester leads `old`.
         """
-        from lineage_store.operations import move
+        from lineage_store.operations import base_dirs
 
         place = self._left(old)
-        return move.move(self.engine, place.id, place.path, real_path(new), self.settings, force=force)
+        return base_dirs.move(self.engine, place.id, place.path, real_path(new), self.settings, force=force)
 
     def _left(self, old: PathLike) -> BaseDir:
         """Return the base dir at a path that may have become a symbolic link to the new place."""
         named = Path(os.path.normpath(absolute_path(old)))
         with self._reading(self.engine) as connection:
-            known = base_dirs.find_all(connection, None)
-            return next((place for place in known if place.path == named), None) or base_dirs.find(
-                connection, old
-            )
+            known = refs.find_all(connection, None)
+            return next((place for place in known if place.path == named), None) or refs.find(connection, old)
 
     def _known(self, path: Path, found: Holdings | None) -> Holdings:
         if found is None:
             with self._reading() as connection:
-                raise base_dirs.unknown(connection, path)
+                raise refs.unknown(connection, path)
         return found
 
     def _rules(self, clean_up: CleanUp, base_dir: PathLike | None) -> list[tuple[BaseDir, Rules]]:
         """Return the rules for each base dir, all of which are checked before the first job is removed."""
-        from lineage_store.operations import remove
+        from lineage_store.operations import removal
 
         places = self._places(base_dir)
-        rules = [(place, remove.rules_of(self.engine, place.id, place.path, clean_up)) for place in places]
-        remove.require_names(self.engine, {place.id: place.path for place in places}, clean_up)
+        rules = [(place, removal.rules_of(self.engine, place.id, place.path, clean_up)) for place in places]
+        removal.require_names(self.engine, {place.id: place.path for place in places}, clean_up)
         return rules
 
     def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
         with self._reading(self.engine) as connection:
-            return base_dirs.find_all(connection, base_dir)
+            return refs.find_all(connection, base_dir)
 
     def _place(self, base_dir: PathLike) -> BaseDir:
         with self._reading(self.engine) as connection:
-            return base_dirs.find(connection, base_dir)
+            return refs.find(connection, base_dir)

@@ -20,10 +20,9 @@ from typing import TextIO
 
 import click
 
-from lineage_store.cli.option_values import PATH
-from lineage_store.cli.session import Session
+from lineage_store.cli.session import PATH, Session
 from lineage_store.errors import ExitCode, MindInsightException
-from lineage_store.signals import handled
+from lineage_store.program import handled
 from lineage_store.texts import escaped, meant, without_passwords
 
 PROGRAM = "lineage-store"
@@ -33,40 +32,40 @@ COMPLETION = "_LINEAGE_STORE_COMPLETE"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 VERBS = {
-    "init": "setup",
+    "init": "database",
     "ingest": "ingesting",
     "daemon": "ingesting",
-    "serve": "serving",
+    "serve": "ingesting",
     "status": "status",
     "jobs": "jobs",
     "show": "jobs",
-    "filter": "search",
-    "tail": "following",
-    "sql": "sql",
-    "export": "exporting",
+    "filter": "jobs",
+    "tail": "export",
+    "sql": "export",
+    "export": "export",
     "tags": "samples",
     "scalars": "samples",
     "evaluations": "samples",
-    "images": "payloads",
-    "histograms": "payloads",
-    "compare": "compare",
+    "images": "samples",
+    "histograms": "samples",
+    "compare": "jobs",
     "annotate": "jobs",
-    "inspect": "files",
-    "why": "files",
+    "inspect": "repair",
+    "why": "repair",
     "doctor": "status",
     "problems": "repair",
     "retry": "repair",
     "reingest": "repair",
-    "verify": "verifying",
-    "gc": "cleaning",
-    "forget": "base_dirs",
-    "move": "base_dirs",
-    "publish": "setup",
-    "backup": "backups",
-    "restore": "backups",
-    "db": "setup",
-    "config": "settings",
-    "completion": "completion",
+    "verify": "repair",
+    "gc": "gc",
+    "forget": "gc",
+    "move": "gc",
+    "publish": "database",
+    "backup": "database",
+    "restore": "database",
+    "db": "database",
+    "config": "status",
+    "completion": "status",
 }
 """The module of each verb, in the order in which help lists the verbs."""
 

@@ -18,10 +18,9 @@ from typing import Any, Literal, TypedDict, TypeVar
 import click
 
 from lineage_store.cli import tables
-from lineage_store.cli.option_values import refusal
+from lineage_store.cli.session import refusal
 from lineage_store.cli.tables import Column, Layout, layout, records, shown
-from lineage_store.csv_values import csv_text, for_csv, rows_for_csv
-from lineage_store.json_values import for_json
+from lineage_store.plain_values import csv_text, for_csv, for_json, rows_for_csv
 from lineage_store.texts import escaped
 
 Style = Literal["table", "json", "csv"]

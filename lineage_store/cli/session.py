@@ -5,20 +5,22 @@ In: the global options that `app` has read. Out: loaded settings, an open store,
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store import setting_sources
-from lineage_store.setting_sources import LoadedSettings
-from lineage_store.texts import escaped, without_passwords
+from lineage_store import config
+from lineage_store.config import LoadedSettings
+from lineage_store.texts import escaped, meant, without_passwords
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
+    from lineage_store.api.reports import Progress
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class Session:
     def settings(self, **flags: Any) -> LoadedSettings:
         """Load the settings, overridden by flags; a flag that is None was not given."""
         urls = {"database_url": self.database, "read_database_url": self.read_database}
-        return setting_sources.load({**urls, **flags}, config_file=self.config_file)
+        return config.load({**urls, **flags}, config_file=self.config_file)
 
     def open_store(self, *, create: bool = False, writes: bool = False, **flags: Any) -> LineageStore:
         """Open the store; the caller closes it, best by `with`.
@@ -65,7 +67,6 @@ class Session:
 
     def working(self, what: str, *, wanted: bool = True) -> AbstractContextManager[Callable[[str], None]]:
         """As `progress.working`, but show nothing if quiet."""
-        from lineage_store.cli.progress import working
 
         return working(what, wanted=wanted and self.verbosity >= 0)
 
@@ -78,3 +79,91 @@ def agreed(question: str, otherwise: str = "say --yes") -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError(f"Nobody is there to be asked: {otherwise}.")
     return click.confirm(escaped(question), err=True)
+
+
+# ---- Shows progress on stderr, if that is a terminal
+
+
+@contextmanager
+def progress_bar(total_bytes: int, *, wanted: bool = True) -> Iterator[Callable[[Progress], None] | None]:
+    """Show a progress bar for the length of the block; yield the function to update it, or None without a terminal."""
+    if not (wanted and sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[events]:,} events"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=max(total_bytes, 1), events=0)
+        yield lambda progress: bar.update(task, completed=progress.bytes_read, events=progress.events)
+
+
+@contextmanager
+def working(what: str, *, wanted: bool = True) -> Iterator[Callable[[str], None]]:
+    """Show `what` and the time it takes, for the length of the block; yield a function that adds how far it has come.
+
+    Nothing is shown without a terminal.
+    """
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what)
+        yield lambda far: bar.update(task, description=f"{what}: {far}")
+
+
+# ---- Reads the texts of options: a word of a fixed list, a length of time, a path. Pure, except for click's error
+# The refusal of a wrong word names all allowed words and the closest one.
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class _Path(click.Path):
+    """Any text, completed as a path by shells. It is not checked here: the verb reports a wrong path itself."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value
+
+
+PATH = _Path()
+
+
+def seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Return the seconds of a length of time such as `36h`; a callback for options. Raises click.BadParameter."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no length of time: write 90d, 36h, 45m, 30s or 2w.")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def one_of(words: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """Return a callback for an option that allows only these words."""
+
+    def check(_context: click.Context, _option: click.Parameter, word: str | None) -> str | None:
+        if word is None or word in words:
+            return word
+        raise click.BadParameter(refusal(word, words))
+
+    return check
+
+
+def refusal(word: str, words: Collection[str], *, also: Collection[str] = ()) -> str:
+    """Return the message for a word that is not allowed; `also` are allowed words that are too many to list."""
+    guess = escaped(meant(word, [*words, *also]))
+    return f"{word!r} is none of {', '.join(words)}. {guess}".rstrip()

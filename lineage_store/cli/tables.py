@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
 
-from lineage_store.extreme_numbers import spelled
+from lineage_store.plain_values import spelled
 from lineage_store.texts import escaped
 
 GAP = "  "

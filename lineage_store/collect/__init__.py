@@ -11,12 +11,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lineage_store.collect.callbacks import SummaryStep as SummaryStep
     from lineage_store.collect.collector import SummaryCollector as SummaryCollector
     from lineage_store.collect.environment import collect_environment as collect_environment
-    from lineage_store.collect.lineage import EvalLineage as EvalLineage
-    from lineage_store.collect.lineage import TrainLineage as TrainLineage
+    from lineage_store.collect.lineage_callbacks import EvalLineage as EvalLineage
+    from lineage_store.collect.lineage_callbacks import TrainLineage as TrainLineage
     from lineage_store.collect.record import SummaryRecord as SummaryRecord
-    from lineage_store.collect.summary_step import SummaryStep as SummaryStep
 
 _HOMES = {
     "SummaryRecord": "record",

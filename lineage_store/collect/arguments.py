@@ -18,7 +18,7 @@ from typing import Any, Literal, ParamSpec, get_args
 from lineage_store.collect import from_mindspore
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError, LogDirectoryError
 from lineage_store.eventlog.mindspore import filenames
-from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
+from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 
 log = logging.getLogger(__name__)
 

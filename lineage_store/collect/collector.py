@@ -7,27 +7,39 @@ once and left out, and the training goes on. docs/moving.md lists where the file
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import stat
+from pathlib import Path
 from typing import Any
 
+from mindspore import Tensor, get_context, save_checkpoint
 from mindspore._c_expression import security
 from mindspore.train import RunContext
 
-from lineage_store.collect import custom_values
+from lineage_store.collect import user_values
 from lineage_store.collect.arguments import exports_tensors, made_directory, require_positive
-from lineage_store.collect.collecting_steps import EVERYTHING, NOTHING, CollectingSteps, Due, plan
-from lineage_store.collect.collector_options import parse
-from lineage_store.collect.custom_values import UserValues
-from lineage_store.collect.facts.dataset_graph import graph_of
-from lineage_store.collect.facts.lineage_messages import train_lineage
-from lineage_store.collect.facts.run import EVAL, TRAIN, RunArguments
+from lineage_store.collect.callbacks import RecordingCallback, add_lineage, write_lineage
+from lineage_store.collect.collector_options import (
+    EVERYTHING,
+    NOTHING,
+    Collected,
+    CollectingSteps,
+    Due,
+    Landscape,
+    parse,
+    plan,
+)
+from lineage_store.collect.facts import EVAL, TRAIN, RunArguments, backbone_of, loss_of, optimizer_of
 from lineage_store.collect.info_messages import user_defined_info
-from lineage_store.collect.landscape import LandscapeCheckpoints
+from lineage_store.collect.learning_rates import LearningRates
+from lineage_store.collect.lineage_messages import graph_of, train_lineage
+from lineage_store.collect.lost_values import Attempts
 from lineage_store.collect.record import SummaryRecord
-from lineage_store.collect.recording import RecordingCallback, add_lineage, write_lineage
-from lineage_store.collect.step_values import StepValues, add_graph
-from lineage_store.errors import LineageParamValueError, RecorderInUseError
+from lineage_store.collect.user_values import UserValues
+from lineage_store.errors import LineageLogError, LineageParamValueError, RecorderInUseError
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, SCALAR
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +87,7 @@ class SummaryCollector(RecordingCallback):
         require_positive("max_file_size", max_file_size, optional=True)
         exports_tensors(export_options)
         self._collected = parse(collect_specified_data, keep_default_action)
-        self._user_values = custom_values.from_environment() | custom_values.checked(
+        self._user_values = user_values.from_environment() | user_values.checked(
             "custom_lineage_data", custom_lineage_data
         )
         self._summary_dir = str(made_directory("summary_dir", summary_dir))
@@ -209,3 +221,153 @@ class SummaryCollector(RecordingCallback):
     def _open(self) -> SummaryRecord:
         limit, options = self._max_file_size, self._export_options
         return SummaryRecord(self._summary_dir, max_file_size=limit, export_options=options)
+
+
+# ---- Add a step's values to a SummaryCollector's record: input image, loss, learning rate, histograms; and the graph
+# In: MindSpore's run arguments. Out: values that are pending in the record. Promises: each kind is tried on its own;
+# one that fails is logged once and then left out.
+
+
+DEFAULT_HISTOGRAMS = 5
+"""Number of parameters whose histograms are collected if none are named: the optimizer's first ones."""
+
+
+class StepValues:
+    """Adds the requested values. Caches the optimizer, because finding it takes a walk through the network."""
+
+    def __init__(self, collected: Collected, attempts: Attempts) -> None:
+        self._collected = collected
+        self._attempts = attempts
+        self._optimizer: Any = None
+        self._rates: LearningRates | None = None
+
+    def forget(self) -> None:
+        """Forget the optimizer, because a new training may have another one."""
+        self._optimizer = self._rates = None
+
+    def add(self, record: SummaryRecord, run: RunArguments) -> None:
+        """Queue the values of the step that has ended."""
+        ask, collected = self._attempts.ask, self._collected
+        if collected.input_data:
+            ask("the input data", _add_input, record, run)
+        if collected.metric:
+            ask("the loss", _add_loss, record, run)
+        if collected.learning_rate:
+            ask("the learning rate", self._add_learning_rates, record, run)
+        if collected.histograms:
+            ask("histograms of parameters", self._add_histograms, record, run)
+
+    def _add_learning_rates(self, record: SummaryRecord, run: RunArguments) -> None:
+        if self._rates is None:
+            self._rates = LearningRates(self._optimizer_of(run))
+        for group, rate in enumerate(self._rates.last()):
+            name = f"learning_rate_group_{group}" if group else "learning_rate"
+            record.add_value(SCALAR, f"{name}/auto", rate)
+
+    def _add_histograms(self, record: SummaryRecord, run: RunArguments) -> None:
+        parameters = self._optimizer_of(run).parameters
+        names = self._collected.histogram_names
+        chosen = parameters[:DEFAULT_HISTOGRAMS]
+        if names is not None:
+            chosen = [each for each in parameters if names.match(each.name)]
+        for each in chosen:
+            tag = f"{each.name}/auto"
+            self._attempts.ask(f"the histogram {tag}", record.add_value, HISTOGRAM, tag, each.data)
+
+    def _optimizer_of(self, run: RunArguments) -> Any:
+        if self._optimizer is None:
+            self._optimizer = optimizer_of(run)
+        if self._optimizer is None:
+            raise LineageLogError("The training has no optimizer of MindSpore's.")
+        return self._optimizer
+
+
+def add_graph(record: SummaryRecord, run: RunArguments) -> None:
+    """Queue the computational graph of the network in training; there is none in PyNative mode."""
+    graph = run["train_network"].get_func_graph_proto()
+    if graph is None:
+        raise LineageLogError("MindSpore has none, as in PyNative mode.")
+    record.add_value(GRAPH, "train_network/auto", graph)
+
+
+def _add_input(record: SummaryRecord, run: RunArguments) -> None:
+    if run["dataset_sink_mode"] and get_context("device_target") in ("Ascend", "GPU"):
+        raise LineageLogError("The data sink to the device, and the host does not see them.")
+    element = run["train_dataset_element"]
+    image = element[0] if isinstance(element, list | tuple) and element else element
+    if not isinstance(image, Tensor):
+        raise TypeError(f"the first column is no Tensor but {type(image).__name__}")
+    record.add_value(IMAGE, "input_data/auto", image)
+
+
+def _add_loss(record: SummaryRecord, run: RunArguments) -> None:
+    loss = loss_of(run)
+    if loss is None:
+        raise LineageLogError("The network has no output.")
+    record.add_value(SCALAR, "loss/auto", loss)
+
+
+# ---- Save checkpoints of a network in training, from which MindSpore's SummaryLandscape later computes loss landscapes
+# In: the wanted steps or epochs, and MindSpore's run arguments at each. Out: `ckpt_dir/{Network}_{n}_{unit}.ckpt`
+# and, at the end, `ckpt_dir/train_metadata.json`, in MindSpore's form. Promises: a file appears complete or not at
+# all, and an existing file is kept, so that the ranks of a distributed training can share the directory.
+
+
+DIRECTORY = "ckpt_dir"
+METADATA = "train_metadata.json"
+
+
+class LandscapeCheckpoints:
+    """Saves the states of one training in a subdirectory of its summary directory, which is made at once."""
+
+    def __init__(self, options: Landscape, summary_dir: str) -> None:
+        self.options = options
+        self.directory = Path(summary_dir, DIRECTORY)
+        made_directory("ckpt_dir", self.directory)
+        self._files: dict[str, str] = {}
+
+    def announcement(self, run: RunArguments) -> str:
+        """Say how many checkpoints this training will write, and how to turn that off."""
+        epochs = run["epoch_num"]
+        count = self.options.states(epochs if self.options.unit == "epoch" else epochs * run["batch_num"])
+        return (
+            f"For loss landscapes, {count} checkpoints of the network will be written to {self.directory}; "
+            "collect_specified_data={'collect_landscape': None} turns this off."
+        )
+
+    def keep(self, run: RunArguments, unit: str) -> None:
+        """Write the network's state if the step or epoch that has ended is wanted."""
+        number = run["cur_epoch_num" if unit == "epoch" else "cur_step_num"]
+        if not self.options.wants(unit, number):
+            return
+        network = backbone_of(run)
+        path = self.directory / f"{type(network).__name__}_{number}_{unit}.ckpt"
+        self._files[str(number)] = str(path)
+        if path.exists():
+            return
+        for parameter in network.get_parameters():
+            parameter.init_data()
+        state = [{"name": each.name, "data": each.data} for each in network.get_parameters()]
+        # save_checkpoint requires the suffix .ckpt.
+        growing = self.directory / f"growing_{os.getpid()}_{path.name}"
+        save_checkpoint(state, str(growing))
+        growing.replace(path)
+
+    def describe(self, run: RunArguments) -> None:
+        """Write the metadata of all states, at the end of the training."""
+        path = self.directory / METADATA
+        if path.exists():
+            return
+        content = {
+            "epoch_group": {str(number): group for number, group in enumerate(self.options.intervals)},
+            "model_params_file_map": self._files,
+            "step_per_epoch": run["batch_num"],
+            "unit": self.options.unit,
+            "num_samples": self.options.num_samples,
+            "landscape_size": self.options.size,
+            "create_landscape": self.options.create,
+        }
+        growing = self.directory / f"growing_{os.getpid()}_{METADATA}"
+        growing.write_text(json.dumps(content), encoding="utf-8")
+        growing.chmod(stat.S_IRUSR)
+        growing.replace(path)

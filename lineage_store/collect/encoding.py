@@ -8,6 +8,10 @@ files or threads.
 
 from __future__ import annotations
 
+import io
+import math
+import struct
+import zlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,12 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.collect import histograms, images
-from lineage_store.collect.values import LINEAGE_MESSAGES, Batch, Entry, Held
+from lineage_store.collect.entries import LINEAGE_MESSAGES, Batch, Entry, Held
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import encode_frame
+from lineage_store.eventlog.tfrecord import encode_frame
 from lineage_store.plugins import GRAPH, HISTOGRAM, TENSOR
 
 VERSION = "MindSpore.Event:1"
@@ -129,11 +132,11 @@ def _sample(plugin: str, value: Held) -> bytes:
     if isinstance(value, bytes):
         return length_field(_VALUE.LOSS_LANDSCAPE_FIELD_NUMBER, value)
     if plugin == HISTOGRAM:
-        return length_field(_VALUE.HISTOGRAM_FIELD_NUMBER, histograms.encode(value))
+        return length_field(_VALUE.HISTOGRAM_FIELD_NUMBER, encode_histogram(value))
     if plugin == TENSOR:
         return length_field(_VALUE.TENSOR_FIELD_NUMBER, _tensor(value))
-    if images.is_image(value):
-        return length_field(_VALUE.IMAGE_FIELD_NUMBER, images.encode(value))
+    if is_image(value):
+        return length_field(_VALUE.IMAGE_FIELD_NUMBER, encode_image(value))
     raise LineageParamValueError(
         f"An image must have 1 or 3 channels and some pixels, but has the shape {value.shape} "
         "(batch, channels, height, width)."
@@ -156,3 +159,159 @@ def _tensor(values: NDArray[Any]) -> bytes:
 def _content(entry: Entry) -> bytes:
     assert isinstance(entry.value, bytes)
     return entry.value
+
+
+# ---- Compute an array's histogram with the same arithmetic as MindSpore's writer
+# In: an array of booleans, integers or floats. Out: a serialised Histogram message. Promises: the same bits as from
+# MindSpore 2.10, on every numpy from 1.26; and a histogram where MindSpore's arithmetic fails, as for unsigned zeros.
+
+
+_HISTOGRAM, _BUCKET = summary_pb2.Summary.Histogram, summary_pb2.Summary.Histogram.bucket
+
+_MANY_VALUES, _MOST_BUCKETS = 880, 90
+_VALUES_A_BUCKET = 10
+_FEW = ((5, 2), (10, 3))
+"""(n, buckets): up to n values get that many buckets."""
+_OF_BOOLEANS = np.array([0.0, 0.5, 1.0])
+"""The edges of a bucket for False and one for True; MindSpore's writer fails for booleans."""
+
+
+def encode_histogram(values: NDArray[Any]) -> bytes:
+    """Return the serialised Histogram. Its buckets span the finite values; without any there are no buckets."""
+    is_boolean = values.dtype == np.bool_
+    if is_boolean:
+        values = values.astype(np.uint8)
+    finite = np.isfinite(values)
+    valid = int(np.count_nonzero(finite))
+    nan_count = pos_inf_count = neg_inf_count = 0
+    if valid < values.size:
+        invalid = (np.isnan, np.isposinf, np.isneginf)
+        nan_count, pos_inf_count, neg_inf_count = (int(np.count_nonzero(kind(values))) for kind in invalid)
+    counts = (
+        varint_field(_HISTOGRAM.NAN_COUNT_FIELD_NUMBER, nan_count)
+        + varint_field(_HISTOGRAM.POS_INF_COUNT_FIELD_NUMBER, pos_inf_count)
+        + varint_field(_HISTOGRAM.NEG_INF_COUNT_FIELD_NUMBER, neg_inf_count)
+    )
+    total = varint_field(_HISTOGRAM.COUNT_FIELD_NUMBER, values.size)
+    if not valid:
+        return counts + total
+    # The last bits of a sum depend on its order: like MindSpore, add zeros in place of values that are not finite.
+    filled = values if valid == values.size else np.where(finite, values, values.dtype.type(0))
+    limits = np.finfo(values.dtype) if values.dtype.kind == "f" else np.iinfo(values.dtype)
+    least = float(values.min(where=finite, initial=limits.max))
+    greatest = float(values.max(where=finite, initial=limits.min))
+    with np.errstate(over="ignore"):
+        sum_of_all = float(filled.sum(dtype=np.float64))
+    edges = _OF_BOOLEANS if is_boolean else _edges(least, greatest, bucket_count(valid), values.dtype)
+    return (
+        _buckets(values, edges)
+        + counts
+        + double_field(_HISTOGRAM.MAX_FIELD_NUMBER, greatest)
+        + double_field(_HISTOGRAM.MIN_FIELD_NUMBER, least)
+        + double_field(_HISTOGRAM.SUM_FIELD_NUMBER, sum_of_all)
+        + total
+    )
+
+
+def bucket_count(valid: int) -> int:
+    """Return the number of buckets for `valid` finite values; `valid` is 1 or more."""
+    for most, buckets in _FEW:
+        if valid <= most:
+            return buckets
+    return valid // _VALUES_A_BUCKET + 1 if valid <= _MANY_VALUES else _MOST_BUCKETS
+
+
+def _buckets(values: NDArray[Any], edges: NDArray[Any]) -> bytes:
+    counts, _ = np.histogram(values, bins=edges)
+    buckets = zip(edges.tolist(), np.diff(edges).tolist(), counts.tolist(), strict=False)
+    encoded = bytearray()
+    for left, width, held in buckets:
+        place = double_field(_BUCKET.LEFT_FIELD_NUMBER, left) + double_field(
+            _BUCKET.WIDTH_FIELD_NUMBER, width
+        )
+        bucket = place + varint_field(_BUCKET.COUNT_FIELD_NUMBER, held)
+        encoded += length_field(_HISTOGRAM.BUCKETS_FIELD_NUMBER, bucket)
+    return bytes(encoded)
+
+
+def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if not least < greatest:
+        least, greatest = least - 0.5, greatest + 0.5
+    with np.errstate(all="ignore"):
+        edges = np.linspace(least, greatest, buckets + 1, dtype=dtype)
+    rising = bool((edges[1:] >= edges[:-1]).all())
+    return edges if rising else np.linspace(least, greatest, buckets + 1)
+
+
+# ---- Encode a batch of images as one PNG: tiled, scaled to bytes and encoded as MindSpore's writer does
+# In: an array of shape (batch, 1 or 3 channels, height, width). Out: a serialised Image message. Promises: the same
+# pixels as MindSpore 2.10 on every numpy from 1.26, and the same bytes if Pillow is installed, as it always is with
+# MindSpore.
+
+
+CHANNELS = 3
+_COLUMNS = 8
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_EIGHT_BIT_RGB = bytes([8, 2, 0, 0, 0])
+"""The rest of a PNG header behind width and height: depth, colour type, compression, filter, interlace."""
+
+
+def is_image(values: NDArray[Any]) -> bool:
+    """Return whether the array is a batch of grey or RGB images with at least one pixel."""
+    return values.ndim == 4 and values.shape[1] in (1, CHANNELS) and values.size > 0
+
+
+def encode_image(values: NDArray[Any]) -> bytes:
+    """Encode a batch, for which `is_image` must be true, as one serialised Image."""
+    pixels = _as_bytes(_tiled(values).transpose(1, 2, 0))
+    height, width, channels = pixels.shape
+    image = summary_pb2.Summary.Image(
+        height=height, width=width, colorspace=channels, encoded_image=_png(pixels)
+    )
+    return image.SerializeToString()
+
+
+def _tiled(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Place the images side by side, eight per row, on black; grey becomes RGB."""
+    count, _, height, width = values.shape
+    columns = min(count, _COLUMNS)
+    canvas = np.zeros((CHANNELS, height * math.ceil(count / columns), width * columns))
+    for index, image in enumerate(values):
+        top, left = height * (index // columns), width * (index % columns)
+        canvas[:, top : top + height, left : left + width] = image
+    return canvas
+
+
+def _as_bytes(pixels: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Scale to bytes: values that are all within 0..1 by 255, others linearly from their range."""
+    least, greatest = float(pixels.min()), float(pixels.max())
+    with np.errstate(all="ignore"):
+        if greatest <= 1 and least >= 0:
+            scale, shift = 255.0, 0.0
+        else:
+            scale, shift = 255 / (greatest - least + 1), least
+        scaled: NDArray[np.uint8] = ((pixels.astype(np.float32) - shift) * scale).astype(np.uint8)
+    return scaled
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    try:
+        from PIL import Image
+    except ImportError:
+        return _plain_png(pixels)
+    encoded = io.BytesIO()
+    Image.fromarray(pixels).save(encoded, format="PNG")
+    return encoded.getvalue()
+
+
+def _plain_png(pixels: NDArray[np.uint8]) -> bytes:
+    """Encode a PNG of unfiltered lines, for which the standard library is enough."""
+    height, width, _ = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in pixels)
+    header = struct.pack(">II", width, height) + _EIGHT_BIT_RGB
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b""))
+    return _PNG_SIGNATURE + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lineage_store.collect import custom_values, values
+from lineage_store.collect import entries, user_values
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.custom_values import UserValue, UserValues
-from lineage_store.collect.values import Entry
+from lineage_store.collect.entries import Entry
+from lineage_store.collect.user_values import UserValue, UserValues
 from lineage_store.fields import OUTCOME
 from lineage_store.plugins import SCALAR
 from lineage_store.states import Outcome
@@ -50,7 +50,7 @@ def ending(error: BaseException | None, last_step: int) -> UserValues:
 def parameter_entries(given: UserValues) -> Iterator[Entry]:
     """Yield the entry that a record writes for user-defined values; none if there are no values."""
     if given:
-        yield values.entry_of("custom_lineage_data", "", user_defined_info(given))
+        yield entries.entry_of("custom_lineage_data", "", user_defined_info(given))
 
 
 def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[Entry]:
@@ -60,10 +60,10 @@ def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> I
     """
     from lineage_store.eventlog.mindspore.wire import lineage_pb2
 
-    results = custom_values.recordable("metrics", metrics, bits=64)
+    results = user_values.recordable("metrics", metrics, bits=64)
     if results:
         message = lineage_pb2.EvaluationLineage(metric=json.dumps(results), step=step, epoch=epoch)
-        yield values.entry_of("eval_lineage", "", message)
+        yield entries.entry_of("eval_lineage", "", message)
     for name, value in results.items():
         if step is not None and not isinstance(value, str):
-            yield values.entry_of(SCALAR, values.tag_of(name), value)
+            yield entries.entry_of(SCALAR, entries.tag_of(name), value)

@@ -19,13 +19,12 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
-from lineage_store.collect import arguments, custom_values, from_mindspore, info_messages, values
+from lineage_store.collect import arguments, from_mindspore, info_messages, user_values
+from lineage_store.collect import entries as values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
-from lineage_store.collect.job_files import JobFiles
+from lineage_store.collect.entries import Batch, Entry
 from lineage_store.collect.lost_values import LostValues
-from lineage_store.collect.values import Batch, Entry
-from lineage_store.collect.writer_thread import WriterThread
-from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules
+from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules, JobFiles, WriterThread
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
 from lineage_store.plugins import GRAPH
 
@@ -199,7 +198,7 @@ class SummaryRecord:
         A value that cannot be written is left out with a warning. After this or `log_metrics`, a with statement ends
         by writing how the training ended: `end/outcome`, `end/error_class` and `end/last_step`.
         """
-        self._log(info_messages.parameter_entries(custom_values.recordable("params", params)))
+        self._log(info_messages.parameter_entries(user_values.recordable("params", params)))
 
     def log_metrics(
         self,

@@ -1,22 +1,120 @@
-"""Write the log files of one kind for one recorder, and begin a new file when one is full.
+"""Write all files of one recorder: summary file, lineage file, exported arrays.
 
-In: frames. Out: files with MindSpore's names, created with the first frame. Promises: recorders of the same second
-never open or truncate each other's files; after a failed write the incomplete frame is removed, so that the file ends
-with a complete one and later frames may follow; the file gets its closed mode even if the process is killed, where
-`closed_mode` can start its process. Not thread-safe. Does not know what a frame means.
+In: batches, one at a time. Out: files. Promises: `write` and `close` never raise; values that cannot be written are
+reported to the LostValues, and later ones are still tried. Protobuf is imported with the first batch. Does not know
+where batches come from.
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
+import platform
+import subprocess
+import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Generic, TypeVar
+from urllib.parse import quote
 
-from lineage_store.collect.closed_mode import Keeper, keeper_of
+import numpy as np
+
+from lineage_store.collect import from_mindspore
+from lineage_store.collect.entries import Batch
+from lineage_store.collect.lost_values import LostValues
+from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX, compose
+from lineage_store.plugins import TENSOR
+
+if TYPE_CHECKING:
+    from lineage_store.collect.encoding import Export
+
+
+class JobFiles:
+    """The open files of a recorder."""
+
+    def __init__(self, directory: Path, prefix: str, suffix: str, rules: FileRules, lost: LostValues) -> None:
+        device, host = from_mindspore.device_number(), platform.node()
+
+        def path_at(suffix: str, second: int) -> Path:
+            return directory / compose(prefix, second, device, host, suffix)
+
+        summary_at, lineage_at = partial(path_at, suffix), partial(path_at, LINEAGE_SUFFIX)
+        second = free_second(lambda at: (summary_at(at), lineage_at(at), directory / f"export_{at}"))
+        self.summary = LogFile(summary_at, second, rules, _version)
+        self.lineage = LogFile(lineage_at, second, rules)
+        self._exports, self._exported_mode = directory / f"export_{second}", rules.closed_file_mode
+        self._lost = lost
+
+    def write(self, batch: Batch) -> None:
+        """Encode a batch and write it to the files."""
+        try:
+            self._write(batch)
+        except Exception as error:  # noqa: BLE001 - the writer thread must go on: other threads wait for it
+            self._lost.add("whole batches", error)
+
+    def _write(self, batch: Batch) -> None:
+        from lineage_store.collect.encoding import encode
+
+        encoded = encode(batch)
+        for what, error in encoded.failures:
+            self._lost.add(f"values ({type(error).__name__})", error, what=what)
+        for export in encoded.exports:
+            self._save(export)
+        self._append("summary events", self.summary, encoded.summary)
+        self._append("lineage events", self.lineage, encoded.lineage)
+
+    def close(self) -> None:
+        """Close both log files, and log what could not be written."""
+        for log_file in (self.summary, self.lineage):
+            try:
+                log_file.close()
+            except OSError as error:
+                self._lost.add("closing", error, what=f"the end of {log_file.path}")
+        self._lost.tell_total()
+
+    def _append(self, kind: str, log_file: LogFile, frames: list[bytes]) -> None:
+        done, together = 0, len(frames)
+        while done < len(frames):
+            try:
+                done += log_file.append(frames[done : done + together])
+                together *= 2
+            except OSError as error:  # a shorter frame may still fit, but each try on a full disk is slow
+                self._lost.add(kind, error, what=f"an event in {log_file.path}")
+                done, together = done + 1, 1
+
+    def _save(self, export: Export) -> None:
+        path = self._exports / TENSOR / f"{quote(export.tag, safe='')}_{export.step}.npy"
+        unfinished = path.with_name(f".{os.getpid()}.npy")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            np.save(unfinished, export.values)
+            unfinished.chmod(self._exported_mode)
+            unfinished.replace(path)
+        except OSError as error:
+            self._lost.add("exported tensors", error, what=str(path))
+            unfinished.unlink(missing_ok=True)
+
+
+def _version() -> bytes:
+    from lineage_store.collect.encoding import version_frame
+
+    return version_frame(time.time())
+
+
+# ---- Write the log files of one kind for one recorder, and begin a new file when one is full
+# In: frames. Out: files with MindSpore's names, created with the first frame. Promises: recorders of the same second
+# never open or truncate each other's files; after a failed write the incomplete frame is removed, so that the file
+# ends with a complete one and later frames may follow; the file gets its closed mode even if the process is killed,
+# where `closed_mode` can start its process. Not thread-safe. Does not know what a frame means.
+
 
 FILE_MODE = 0o600
 CLOSED_FILE_MODE = 0o400
@@ -139,3 +237,122 @@ class LogFile:
     def _begin_another(self) -> None:
         self.close()
         self._timestamp = max(int(time.time()), self._timestamp + 1)
+
+
+# ---- Give a log file its closed mode even if the process that writes it is killed, as MindSpore's writer process does
+# In: an open file's descriptor and the mode. Out: a small keeper process that waits until our process has ended for
+# any reason, and then sets the mode. Promises: the keeper writes nothing, gets no signals to the training's process
+# group, and ends within a second of the training's process. If it cannot be started, a killed training leaves the
+# file in its open mode.
+
+
+log = logging.getLogger(__name__)
+
+_SCRIPT = """
+import os, sys, time
+writer, mode = map(int, sys.argv[1:])
+while os.getppid() == writer:
+    time.sleep(0.2)
+os.fchmod(0, mode)
+"""
+
+Keeper = subprocess.Popen[bytes]
+
+
+def keeper_of(descriptor: int, mode: int) -> Keeper | None:
+    """Start the process that gives the file this mode when ours has ended; return None if it cannot be started."""
+    if not sys.executable or getattr(sys, "frozen", False):  # frozen: would rerun the training
+        return None
+    command = [sys.executable, "-I", "-S", "-c", _SCRIPT, str(os.getpid()), str(mode)]
+    nothing = subprocess.DEVNULL
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own words
+            command, stdin=descriptor, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
+        )
+    except OSError as error:
+        log.info("A log file keeps its open mode when this process is killed: %s", error)
+        return None
+
+
+# ---- Write one item at a time: small ones in the caller's thread, large ones in a background thread
+# In: items, from any thread. Out: calls of `work`, one at a time, in the order of `put`, and one call of `finish` at
+# the end. Promises: `put` waits until the previous item is written, so that at most one item is lost when the process
+# is killed, and a slow disk slows the training down instead of filling its memory; all items are written before the
+# interpreter exits. In a forked child, `stop` and `close` do nothing; callers must check `is_ours` before `put` and
+# `drain`. `work` and `finish` must not raise.
+
+
+Given = TypeVar("Given")
+
+
+class WriterThread(Generic[Given]):
+    """A thread that writes items, which the first `put` starts."""
+
+    def __init__(self, work: Callable[[Given], None], finish: Callable[[], None]) -> None:
+        self._work, self._finish = work, finish
+        self._thread: Thread | None = None
+        self._given: SimpleQueue[Given | None] = SimpleQueue()
+        self._turn = Condition()
+        self._is_busy = False
+        self._closed = False
+        self.process = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process made the writer; a forked child has no thread, only a copy of the locks."""
+        return os.getpid() == self.process
+
+    def put(self, given: Given, *, light: bool) -> None:
+        """Take one item. `light` items are written in this thread, which is cheaper than passing them on.
+
+        Raises RuntimeError if the writer is closed or no thread can be started.
+        """
+        with self._turn:
+            self._turn.wait_for(lambda: not self._is_busy)
+            if self._closed:
+                raise RuntimeError("the recorder was closed meanwhile")
+            if self._thread is None:
+                self._start()
+            if light:
+                self._work(given)
+            else:
+                self._is_busy = True
+                self._given.put(given)
+
+    def drain(self) -> None:
+        """Wait until all items are written."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._is_busy)
+
+    def stop(self) -> None:
+        """Let the writer finish and end, without waiting for it.
+
+        Takes no lock, because garbage collection calls this in any thread, which may hold the lock already.
+        """
+        if self.is_ours:
+            self._given.put(None)
+
+    def close(self) -> None:
+        """Write what is pending, and wait until the writer has ended."""
+        if not self.is_ours:
+            return
+        with self._turn:
+            self._closed = True
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start(self) -> None:
+        writer = Thread(target=self._run, name="summary-writer", daemon=True)
+        writer.start()
+        self._thread = writer
+        atexit.register(self.close)
+
+    def _run(self) -> None:
+        while (given := self._given.get()) is not None:
+            self._work(given)
+            with self._turn:
+                self._is_busy = False
+                self._turn.notify_all()
+        self._finish()
+        atexit.unregister(self.close)

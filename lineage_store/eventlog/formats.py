@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lineage_store.errors import UnknownFormatError
-from lineage_store.eventlog.columns import Decoded
-from lineage_store.eventlog.mindspore import events, filenames, payloads, vectorised, weighing
-from lineage_store.eventlog.records import framing
-from lineage_store.eventlog.records.framing import Buffer, Frame, NeedData, Suspect
-from lineage_store.eventlog.records.vectorised import Segment
+from lineage_store.eventlog import tfrecord
+from lineage_store.eventlog.mindspore import event_columns, events, filenames, payloads
+from lineage_store.eventlog.protobuf_columns import Decoded
+from lineage_store.eventlog.tfrecord import Buffer, Frame, NeedData, Segment, Suspect
 from lineage_store.eventlog.values import EventDecodeError, FileKind, ParsedName, Value
 
 
@@ -100,12 +99,12 @@ FORMATS: tuple[LogFormat, ...] = (
         recognise=filenames.parse,
         ignored_reason=filenames.ignored_reason,
         is_finished=_is_read_only,
-        reader=framing.FrameReader,
-        header_bytes=framing.HEADER_BYTES,
+        reader=tfrecord.FrameReader,
+        header_bytes=tfrecord.HEADER_BYTES,
         decode=events.decode,
         decode_payload=payloads.decode,
-        weigh=weighing.weigh,
-        decode_columns=vectorised.decode,
+        weigh=events.weigh,
+        decode_columns=event_columns.decode,
         may_be_copies=filenames.may_be_copies,
         is_regular=filenames.is_regular,
     ),

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import BinaryIO
 
 from lineage_store.eventlog.formats import LogFormat
-from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, Frame, NeedData, Suspect
+from lineage_store.eventlog.tfrecord import DEFAULT_MAX_FRAME_BYTES, Frame, NeedData, Suspect
 from lineage_store.eventlog.values import (
     EventDecodeError,
     FileKind,

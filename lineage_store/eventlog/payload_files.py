@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lineage_store.beneath import opened
 from lineage_store.errors import LineageStoreError, PayloadTooCostlyError, PayloadUnavailableError
 from lineage_store.eventlog.formats import LogFormat, format_of
+from lineage_store.paths import opened
 from lineage_store.plugins import GRAPH
 
 MOST_BYTES = 1 << 30

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+
 FileKind = Literal["summary", "lineage"]
 """Whether a file holds samples or lineage events."""
 LineageKind = Literal["train", "eval", "dataset_graph", "user_info"]

@@ -14,20 +14,19 @@ from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding, in_range
-from lineage_store.gc_pause import uncollected
 from lineage_store.ingest import copies, folding
 from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
+from lineage_store.program import uncollected
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store import clock, leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.database.db import database_time, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile, SampleColumns, relative_path
-from lineage_store.store.writes import bookmarks, file_states, generations, jobs, problems, revisions
-from lineage_store.store.writes.problems import OfFile
-from lineage_store.store.writes.samples import write_samples
-from lineage_store.store.writes.series import recompute_supersession
+from lineage_store.store.writes import file_rows, ingest_log, jobs
+from lineage_store.store.writes.ingest_log import OfFile
+from lineage_store.store.writes.samples import recompute_supersession, write_samples
 
 
 def write_batch(
@@ -39,20 +38,20 @@ def write_batch(
 ) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
     with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
-        advances = generations.settled(connection, advances)
-        bookmarks.move_bookmarks(connection, advances)
+        advances = file_rows.settled(connection, advances)
+        file_rows.move_bookmarks(connection, advances)
         advances, with_lineage = folding.write_events(connection, advances, settings, now)
         touched, tags, full = write_samples(connection, samples, settings.most_tags)
         advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
         recompute_supersession(connection, touched, tags)
         replaced = [advance.file for advance in advances if advance.completes_generation]
         for file in replaced:
-            generations.make_current(connection, file)
+            file_rows.make_current(connection, file)
         switched = {file.job_id for file in replaced}
         recompute_supersession(connection, switched, None)
         folding.refold(connection, with_lineage | switched, advances, settings)
         found = {each.file: OfFile(_state_problems(each), each.rows.problems) for each in advances}
-        problems.record(connection, lease.base_dir_id, found, now)
+        ingest_log.record(connection, lease.base_dir_id, found, now)
         jobs_of = {advance.file.job_id for advance in advances}
         _refresh_jobs(connection, lease, jobs_of, now, settings.live_within_s)
 
@@ -76,7 +75,7 @@ def start_generations(
         return started
     with writing_under(engine, lease) as (connection, now):
         for file, _ in again:
-            generations.abandon(connection, file)
+            file_rows.abandon(connection, file)
         return started + _register(connection, lease, [generation for _, generation in again], now)
 
 
@@ -91,7 +90,7 @@ def note_sizes(
 ) -> None:
     """Note how large files are that have grown and wait to be read, so that the store tells what it lacks."""
     with writing_under(engine, lease) as (connection, now):
-        bookmarks.note_sizes(connection, sizes, now)
+        file_rows.note_sizes(connection, sizes, now)
         _refresh_jobs(connection, lease, {file.job_id for file, _ in sizes}, now, live_within_s)
 
 
@@ -104,9 +103,9 @@ def mark_missing(
     """
     with writing_under(engine, lease) as (connection, now):
         missing, heirs = copies.inherit(connection, lease, files, settings, now)
-        file_states.mark_missing(connection, missing)
+        file_rows.mark_missing(connection, missing)
         states = {file: [files[file]] for file in missing}
-        problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
         _refresh_jobs(connection, lease, {file.job_id for file in files}, now, settings.live_within_s)
         return heirs
 
@@ -121,9 +120,9 @@ def mark_unreadable(
     """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
     with writing_under(engine, lease) as (connection, now):
         reasons = {file: problem.what for file, problem in failures}
-        file_states.mark_unreadable(connection, reasons, event)
+        file_rows.mark_unreadable(connection, reasons, event)
         states = {file: [problem] for file, problem in failures}
-        problems.set_file_problems(connection, lease.base_dir_id, states, now)
+        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
         _refresh_jobs(connection, lease, {file.job_id for file in states}, now, live_within_s)
 
 
@@ -135,8 +134,8 @@ def mark_failed_read(
     event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
     problem = poisonous_file(_path(file), reason, failed_reads)
     with writing_under(engine, lease) as (connection, now):
-        file_states.mark_failed_read(connection, file, failed_reads, reason, event)
-        problems.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
+        file_rows.mark_failed_read(connection, file, failed_reads, reason, event)
+        ingest_log.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
         _refresh_jobs(connection, lease, [file.job_id], now, live_within_s)
 
 
@@ -154,15 +153,15 @@ def finish_discovery(
     """
     mine = [each for each in paths if lease.shards.hold_path(each.subject)]
     with reading(engine) as connection:
-        more = generations.any_replaced(connection, lease.base_dir_id, lease.shards)
-        quiet = not more and problems.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
+        more = file_rows.any_replaced(connection, lease.base_dir_id, lease.shards)
+        quiet = not more and ingest_log.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
     if quiet:
         return
     with writing_under(engine, lease) as (connection, now):
-        problems.set_path_problems(connection, lease.base_dir_id, mine, now, lease.shards)
+        ingest_log.set_path_problems(connection, lease.base_dir_id, mine, now, lease.shards)
     while more and not should_stop():
         with writing_under(engine, lease) as (connection, _):
-            more = generations.remove_replaced(connection, lease.base_dir_id, lease.shards, rows_at_a_time)
+            more = file_rows.remove_replaced(connection, lease.base_dir_id, lease.shards, rows_at_a_time)
 
 
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
@@ -197,7 +196,7 @@ def _register(
     connection: Connection, lease: Lease, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:
     known = registry.register(connection, lease.base_dir_id, files, now)
-    revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in known})
+    jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in known})
     return known
 
 
@@ -205,7 +204,7 @@ def _refresh_jobs(
     connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, live_within_s: float
 ) -> None:
     if job_ids:
-        revision = revisions.take(connection, lease.base_dir_id)
+        revision = jobs.take(connection, lease.base_dir_id)
         jobs.refresh_jobs(connection, job_ids, now, live_within_s, revision)
 
 

@@ -1,6 +1,6 @@
 """Copies of log files in their job's directory: each event counts once, however many files hold it.
 
-In: what was read, and how files compare (ingest/read/comparing.py). Out: files that are set aside as copies, take the
+In: what was read, and how files compare (ingest/read/log_reader.py). Out: files that are set aside as copies, take the
 place of their originals, or are read by themselves; each with what is to be read or compared next. Promises: of files
 with the same first bytes, device and host, one counts whose bytes are not all in another one; it is the one with the
 most bytes and, of equal ones, the one whose name the writer more likely gave. Nothing that was read is lost when an
@@ -23,15 +23,15 @@ from lineage_store.eventlog.formats import format_of
 from lineage_store.findings import Finding, finding
 from lineage_store.ingest import folding
 from lineage_store.ingest.lease import writing_under
-from lineage_store.ingest.read.comparing import Compared, Outcome
+from lineage_store.ingest.read.log_reader import Compared, Outcome
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
 from lineage_store.store.schema.tables import log_file
-from lineage_store.store.writes import copies, generations, jobs, problems, revisions
-from lineage_store.store.writes.series import recompute_supersession
+from lineage_store.store.writes import file_rows, ingest_log, jobs
+from lineage_store.store.writes.samples import recompute_supersession
 from lineage_store.texts import from_stored
 
 MOST_COMPARED = 8
@@ -48,7 +48,7 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
         return []
     wanted = {(each.file.job_id, each.after.likeness or 0) for each in first}
     with reading(engine) as connection:
-        known = copies.alike(connection, wanted)
+        known = file_rows.alike(connection, wanted)
     if not known and len(wanted) == len(first):
         return []
     originals: dict[tuple[int, int | None], list[KnownFile]] = defaultdict(list)
@@ -60,14 +60,14 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
         alike = originals[each.file.job_id, each.after.likeness]
         if original := _original_of(each.after, alike):
             found[each.file] = original
-        elif each.file.current and len(alike) < copies.ALIKE_SEEN:
+        elif each.file.current and len(alike) < file_rows.ALIKE_SEEN:
             insort(alike, each.after, key=lambda file: file.file_no)
     if not found:
         return []
     with writing_under(engine, lease) as (connection, _):
-        copies.set_aside(connection, found)
-        revisions.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
-        aside = copies.of_keys(connection, [file.key for file in found])
+        file_rows.set_aside(connection, found)
+        jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
+        aside = file_rows.of_keys(connection, [file.key for file in found])
         return registry.with_originals(connection, aside)
 
 
@@ -88,40 +88,42 @@ def changed_since(engine: Engine, advances: Sequence[Advance], job_ids: Collecti
     if not doubtful:
         return []
     with reading(engine) as connection:
-        unchanged = copies.unchanged(connection, doubtful)
+        unchanged = file_rows.unchanged(connection, doubtful)
     return [file for file in doubtful if file not in unchanged]
 
 
 def copies_of(engine: Engine, files: Collection[KnownFile]) -> list[KnownFile]:
     """Return the copies of files that were rewritten, to be compared anew."""
     with reading(engine) as connection:
-        return registry.with_originals(connection, copies.copies_of(connection, [file.key for file in files]))
+        return registry.with_originals(
+            connection, file_rows.copies_of(connection, [file.key for file in files])
+        )
 
 
 def settle(engine: Engine, lease: Lease, compared: Sequence[Compared], settings: Settings) -> list[KnownFile]:
     """Store how copies compare with their originals; return what is to be compared or read next."""
     compared = list({each.file.key: each for each in compared}.values())
     with writing_under(engine, lease) as (connection, now):
-        unchanged = copies.unchanged(connection, [each.file for each in compared])
+        unchanged = file_rows.unchanged(connection, [each.file for each in compared])
         valid = [each for each in compared if each.file in unchanged and each.is_news]
         alike = [each for each in valid if each.outcome is not Outcome.OTHER]
-        copies.note(connection, [(each.after, each.sight.modified_s) for each in alike])
+        file_rows.note(connection, [(each.after, each.sight.modified_s) for each in alike])
         complete = [each for each in alike if each.outcome in (Outcome.WITHIN, Outcome.SAME)]
         for each in complete:
             _hide_older(connection, each.file, each.original)
         told = {each.file: [_copied(each.file, each.original)] for each in complete}
-        problems.set_file_problems(connection, lease.base_dir_id, told, now)
+        ingest_log.set_file_problems(connection, lease.base_dir_id, told, now)
         again = [
             each.file for each in compared if each.file not in unchanged or each.outcome is Outcome.ALIKE
         ]
         for each in valid:
             if each.outcome is Outcome.OTHER:
-                copies.part(connection, each.file, each.original.file_no)
+                file_rows.part(connection, each.file, each.original.file_no)
                 again.append(each.file)
             elif each.outcome is Outcome.HOLDS or (each.outcome is Outcome.SAME and _is_better(each)):
                 again += _exchange(connection, lease, each.original, each.after, settings, now)
         _refresh(connection, lease, {each.file.job_id for each in valid}, now, settings)
-        return registry.with_originals(connection, copies.of_paths(connection, again)) if again else []
+        return registry.with_originals(connection, file_rows.of_paths(connection, again)) if again else []
 
 
 def inherit(
@@ -132,9 +134,9 @@ def inherit(
     Returns the files that have rows which nothing on disk has any more, and those that took over, to be read on.
     """
     lost = [file for file in gone if file.copy_of is None]
-    copies.forget(connection, [file for file in gone if file.copy_of is not None])
+    file_rows.forget(connection, [file for file in gone if file.copy_of is not None])
     heirs: dict[FileKey, list[KnownFile]] = defaultdict(list)
-    for copy in copies.copies_of(connection, [file.key for file in lost]) if lost else ():
+    for copy in file_rows.copies_of(connection, [file.key for file in lost]) if lost else ():
         if copy.state == FileState.COPY:
             heirs[copy.job_id, copy.copy_of or 0].append(copy)
     heirs_of = {file: _heir(file, heirs[file.key]) for file in lost if file.current}
@@ -142,7 +144,7 @@ def inherit(
     for file, heir in heirs_of.items():
         if heir is not None:
             taken += _exchange(connection, lease, file, heir, settings, now, is_gone=True)
-    return [file for file in lost if heirs_of.get(file) is None], copies.of_paths(
+    return [file for file in lost if heirs_of.get(file) is None], file_rows.of_paths(
         connection, taken
     ) if taken else []
 
@@ -150,9 +152,9 @@ def inherit(
 def start_over(engine: Engine, lease: Lease, file: KnownFile) -> KnownFile:
     """Have a copy whose bytes have changed read from its first byte, as a new file is."""
     with writing_under(engine, lease) as (connection, _):
-        copies.part(connection, file, 0)
-        revisions.stamp(connection, lease.base_dir_id, {file.job_id})
-        (unread,) = copies.of_keys(connection, [file.key])
+        file_rows.part(connection, file, 0)
+        jobs.stamp(connection, lease.base_dir_id, {file.job_id})
+        (unread,) = file_rows.of_keys(connection, [file.key])
         return unread
 
 
@@ -167,7 +169,7 @@ def _exchange(
     is_gone: bool = False,
 ) -> list[KnownFile]:
     """Let a copy take the place of its original, unless more was read of that meanwhile; return both paths."""
-    known = {file.key: file for file in copies.of_keys(connection, [original.key])}.get(original.key)
+    known = {file.key: file for file in file_rows.of_keys(connection, [original.key])}.get(original.key)
     if (
         known is None
         or (known.name, known.current) != (original.name, True)
@@ -175,13 +177,13 @@ def _exchange(
     ):
         return [copy]
     is_gone = is_gone or known.state == FileState.MISSING
-    copies.exchange(connection, known, copy, is_gone=is_gone)
+    file_rows.exchange(connection, known, copy, is_gone=is_gone)
     _hide_older(connection, copy, original)
     heir, job = copy._replace(file_no=original.file_no), [copy.job_id]
-    others = copies.copies_of(connection, [original.key])
+    others = file_rows.copies_of(connection, [original.key])
     told: dict[KnownFile, list[Finding]] = {heir: []}
     told |= {each: [_copied(each, heir)] for each in others if each.stat_stamp is not None}
-    problems.set_file_problems(connection, lease.base_dir_id, told, now)
+    ingest_log.set_file_problems(connection, lease.base_dir_id, told, now)
     recompute_supersession(connection, job, None)
     if copy.kind == "lineage":
         folding.refold(connection, job, [], settings)
@@ -193,7 +195,7 @@ def _hide_older(connection: Connection, copy: KnownFile, original: KnownFile) ->
     if copy.generation > 1:
         of_path = (log_file.c.job_id == copy.job_id) & (log_file.c.name == copy.name)
         older = of_path & (log_file.c.generation < copy.generation)
-        generations.supersede(connection, copy.job_id, older, original.file_no)
+        file_rows.supersede(connection, copy.job_id, older, original.file_no)
         recompute_supersession(connection, [copy.job_id], None)
 
 
@@ -221,5 +223,5 @@ def _refresh(
     connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, settings: Settings
 ) -> None:
     if job_ids:
-        revision = revisions.take(connection, lease.base_dir_id)
+        revision = jobs.take(connection, lease.base_dir_id)
         jobs.refresh_jobs(connection, job_ids, now, settings.live_within_s, revision)

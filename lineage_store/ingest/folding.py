@@ -20,19 +20,11 @@ from sqlalchemy import Connection
 from lineage_store.config import Settings
 from lineage_store.fields import less_is_better
 from lineage_store.findings import RangeProblems, in_range
-from lineage_store.ingest.decode import bounds
+from lineage_store.ingest.decode import rows as bounds
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
-from lineage_store.store.records import (
-    Advance,
-    FileKey,
-    FileLineage,
-    FoldedLineage,
-    KnownFile,
-    LineageRow,
-)
+from lineage_store.store.records import Advance, FileKey, FileLineage, FoldedLineage, KnownFile, LineageRow
 from lineage_store.store.writes import lineage
-from lineage_store.store.writes.lineage import FileOfJob
-from lineage_store.store.writes.summaries import write_summaries
+from lineage_store.store.writes.lineage import FileOfJob, write_summaries
 
 PORTION_BYTES = 8 << 20
 

@@ -11,27 +11,33 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import BookmarkMovedError
+from lineage_store.errors import BookmarkMovedError, LineageParamSummaryPathError
 from lineage_store.ingest import commit, copies
-from lineage_store.ingest.counts import Counts
+from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest.lease import hold_lease, writing_under
 from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
-from lineage_store.ingest.read.batches import Batches, reader_of
-from lineage_store.ingest.report import Progress
-from lineage_store.ingest.scan.survey import ALL_KINDS, Scope, Survey, next_generation, survey
+from lineage_store.ingest.read.queue import Batches, reader_of
+from lineage_store.ingest.report import Counts, IngestReport, Progress
+from lineage_store.ingest.scan.discovery import holds_log_files
+from lineage_store.ingest.scan.survey import ALL_KINDS, Scope, Survey, find, next_generation, survey
+from lineage_store.plain_values import LARGEST_INTEGER
 from lineage_store.states import FileEvent
-from lineage_store.store.admin import planner_statistics as statistics
+from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.database.db import database_time, reading, require_writable
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import FileKey, KnownFile, NewFile
+from lineage_store.store.writes import ingest_log
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +113,7 @@ def _finish(ingester: Ingester, todo: Survey, counts: Counts, *, searched: bool)
     commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
     # Only the leader of shard 0 gathers statistics, for the rows that all leaders wrote.
     if 0 in ingester.lease.shards.numbers and _calls_for_analysis(ingester, counts):
-        statistics.gather(ingester.engine)
+        planner_statistics.gather(ingester.engine)
     return counts
 
 
@@ -121,13 +127,15 @@ def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
         events, batches.events = batches.events, 0
     elif batches is not None:
         events = 0
-    return events >= statistics.MANY_EVENTS or (counts.events > 0 and statistics.are_due(ingester.engine))
+    return events >= planner_statistics.MANY_EVENTS or (
+        counts.events > 0 and planner_statistics.are_due(ingester.engine)
+    )
 
 
 def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
     """Read the files to their ends, one batch per transaction; read each batch while the one before it is written.
 
-    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (own_time.py), so that what grew
+    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (program.py), so that what grew
     meanwhile gets its turn.
     Returns `counts` with what was read added.
     """
@@ -257,3 +265,140 @@ def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     if batch.failed_read:
         commit.mark_failed_read(engine, lease, *batch.failed_read, live_within_s)
     return True
+
+
+# ---- The history of passes: a row of `ingest_cycle` for each recorded pass, and for each part of a long one
+# In: a lease, and the counts of a pass meanwhile and when it ends. Out: rows, which tell how reading goes while it
+# goes on; the oldest rows are deleted. Does not know which passes are worth a row.
+
+
+PART_S = 10.0
+"""A pass that takes longer leaves a row each time that so much has passed."""
+
+
+class Record:
+    """The rows of one pass."""
+
+    def __init__(self, engine: Engine, lease: Lease, history: int) -> None:
+        self._engine, self._lease, self._history = engine, lease, history
+        with reading(engine) as connection:
+            self._started = database_time(connection)
+        self._part_ends, self._recorded = time.monotonic() + PART_S, Counts()
+        self._outcome: Counts | None = None
+
+    def so_far(self, counts: Counts) -> None:
+        """Note what the pass has read; adds a row if the part has been long enough."""
+        if time.monotonic() >= self._part_ends:
+            self._write(counts)
+            self._part_ends = time.monotonic() + PART_S
+
+    def finish(self, counts: Counts) -> None:
+        """Note what the pass has read in all; the row is added when the block of `record_cycle` ends."""
+        self._outcome = counts
+
+    def close(self) -> None:
+        """Add the row of what is not recorded yet, if the pass was finished."""
+        if self._outcome is not None:
+            self._write(self._outcome)
+
+    def _write(self, so_far: Counts) -> None:
+        counts, lease = so_far.since(self._recorded), self._lease
+        with writing_under(self._engine, lease) as (connection, now):
+            left = registry.unfinished(connection, lease.base_dir_id)
+            row = {
+                "base_dir_id": lease.base_dir_id,
+                "started_at": self._started,
+                "finished_at": now,
+                "holder": lease.holder,
+                "files_found": counts.files_found,
+                "files_read": counts.files_read,
+                "bytes_read": min(counts.bytes_read, LARGEST_INTEGER),
+                "events": counts.events,
+                "samples": counts.samples,
+                "pending_bytes": left.pending_bytes,
+                "waiting_files": left.waiting_files,
+                "waiting_bytes": left.waiting_bytes,
+                "problems": left.problems,
+            }
+            history, took_s = self._history, counts.batches_s
+            ingest_log.write_cycle(connection, row, history, batches=counts.batches, batches_s=took_s)
+        self._started, self._recorded = now, so_far
+
+
+@contextmanager
+def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Record]:
+    """Record the pass that the block makes: the block notes its counts.
+
+    A block that fails, or does not finish the record, leaves no row but those of its parts.
+    """
+    record = Record(engine, lease, history)
+    yield record
+    record.close()
+
+
+T = TypeVar("T")
+
+
+def ingest(
+    engine: Engine,
+    base_dir: Path,
+    settings: Settings,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    waits: bool = True,
+) -> IngestReport:
+    """Read everything that is new below a base dir. Registers no base dir without log files.
+
+    Args:
+        progress: called after each batch.
+        should_stop: asked between transactions; True ends the pass early.
+        waits: wait for the lease of a leader on another host to expire, for that leader may have died.
+
+    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, LeaseLostError,
+    DatabaseUnavailableError, ReadOnlyStoreError, ReaderStuckError.
+    """
+    require_writable(engine)
+    started = time.monotonic()
+    is_known = base_dirs.is_known(engine, base_dir)
+    if not is_known:
+        base_dirs.refuse_unfit(engine, base_dir)
+        if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
+            found = listed(base_dir, lambda: find(base_dir, settings))
+            if not (found.files or found.unreadable):
+                counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
+                return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
+    base_dir_id = base_dirs.register(engine, base_dir)
+    stop_waiting = should_stop if waits else lambda: True
+    with hold_lease(
+        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, stop_waiting=stop_waiting
+    ) as lease:
+        this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
+        with record_cycle(engine, lease, settings.cycle_history) as record:
+            counts = listed(base_dir, lambda: run_pass(replace(this, record=record.so_far)))
+            record.finish(counts)
+        commit.heartbeat(engine, lease, searched=True)
+    report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
+    return report if is_known else replace(report, known_at=base_dirs.known_at(engine, base_dir_id))
+
+
+def listed(base_dir: Path, run: Callable[[], T]) -> T:
+    """Run what lists a base dir. Raises LineageParamSummaryPathError when that cannot be listed."""
+    try:
+        return run()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LineageParamSummaryPathError(
+            f"The base dir {base_dir} cannot be listed: {reason}.",
+            hint="Is the share mounted, and may this user read it? What the store holds of it is kept.",
+        ) from error
+
+
+def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, seconds: float) -> IngestReport:
+    with reading(engine) as connection:
+        jobs = registry.job_count(connection, base_dir_id)
+        left = registry.unfinished(connection, base_dir_id)
+    pending_bytes = left.pending_bytes - left.waiting_bytes
+    return IngestReport(
+        str(base_dir), counts, jobs, pending_bytes, left.problems, seconds, left.waiting_files
+    )

@@ -14,9 +14,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from lineage_store import beneath
-from lineage_store.beneath import LinkError, OpenBaseDir
+from lineage_store import paths as beneath
 from lineage_store.findings import Finding, finding
+from lineage_store.paths import LinkError, OpenBaseDir
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import from_stored, to_stored
 

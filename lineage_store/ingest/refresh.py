@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from sqlalchemy import URL, Engine
 from sqlalchemy.exc import DBAPIError
 
+from lineage_store import paths
 from lineage_store.config import Settings
 from lineage_store.errors import (
     DatabaseUnavailableError,
@@ -24,23 +23,18 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import base_dirs, commit, pipeline
-from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.history import record_cycle
+from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.report import IngestReport, Progress
-from lineage_store.ingest.scan.depth import holds_log_files
+from lineage_store.ingest.pipeline import Ingester, ingest
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, new_cache
 from lineage_store.ingest.scan.survey import Scope, Survey, find, survey, survey_changes
 from lineage_store.store import leases
-from lineage_store.store.catalog import registry, tombstones
-from lineage_store.store.database.engine import database_time, is_read_only, reading, require_writable
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.db import database_time, is_read_only, reading
 from lineage_store.worker import ReaderStuckError
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 LINEAGE = frozenset({"lineage"})
 _Leads = Sequence[tuple[str, int]]
@@ -54,49 +48,6 @@ _NO_REFRESH = (LeaseLostError, DatabaseUnavailableError, ReaderStuckError, DBAPI
 _READ_ONLY = "Answered from the store (%s): it is open for reading only."
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 """The pauses between two queries for what the leader has read."""
-
-
-def ingest(
-    engine: Engine,
-    base_dir: Path,
-    settings: Settings,
-    *,
-    progress: Callable[[Progress], None] | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
-    waits: bool = True,
-) -> IngestReport:
-    """Read everything that is new below a base dir. Registers no base dir without log files.
-
-    Args:
-        progress: called after each batch.
-        should_stop: asked between transactions; True ends the pass early.
-        waits: wait for the lease of a leader on another host to expire, for that leader may have died.
-
-    Raises LineageParamSummaryPathError (no directory, or unlistable), LeaseHeldError, LeaseLostError,
-    DatabaseUnavailableError, ReadOnlyStoreError, ReaderStuckError.
-    """
-    require_writable(engine)
-    started = time.monotonic()
-    is_known = base_dirs.is_known(engine, base_dir)
-    if not is_known:
-        base_dirs.refuse_unfit(engine, base_dir)
-        if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
-            found = listed(base_dir, lambda: find(base_dir, settings))
-            if not (found.files or found.unreadable):
-                counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
-                return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
-    base_dir_id = base_dirs.register(engine, base_dir)
-    stop_waiting = should_stop if waits else lambda: True
-    with hold_lease(
-        engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, stop_waiting=stop_waiting
-    ) as lease:
-        this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
-        with record_cycle(engine, lease, settings.cycle_history) as record:
-            counts = listed(base_dir, lambda: pipeline.run_pass(replace(this, record=record.so_far)))
-            record.finish(counts)
-        commit.heartbeat(engine, lease, searched=True)
-    report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
-    return report if is_known else replace(report, known_at=base_dirs.known_at(engine, base_dir_id))
 
 
 def refresh_lineage(
@@ -196,11 +147,11 @@ def _still_behind(
     """Return which of some files, by train id and name, the leader has not read up to these sizes."""
     jobs = {train_id for train_id, _ in sizes}
     with reading(engine) as connection:
-        base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir))
+        base_dir_id = registry.base_dir_id(connection, paths.stored_path(base_dir))
         if base_dir_id is None:
             return dict(sizes)
         known = registry.known_files(connection, base_dir_id, only=jobs)
-        removed = tombstones.removed_among(connection, base_dir_id, jobs)
+        removed = registry.removed_among(connection, base_dir_id, jobs)
     looked_at = {
         (file.train_id, file.name): file.size_bytes for file in known if file.stat_stamp or file.suspect_since
     }
@@ -209,28 +160,6 @@ def _still_behind(
         for path, size in sizes.items()
         if looked_at.get(path, -1) < size and path[0] not in removed
     }
-
-
-def listed(base_dir: Path, run: Callable[[], T]) -> T:
-    """Run what lists a base dir. Raises LineageParamSummaryPathError when that cannot be listed."""
-    try:
-        return run()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise LineageParamSummaryPathError(
-            f"The base dir {base_dir} cannot be listed: {reason}.",
-            hint="Is the share mounted, and may this user read it? What the store holds of it is kept.",
-        ) from error
-
-
-def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, seconds: float) -> IngestReport:
-    with reading(engine) as connection:
-        jobs = registry.job_count(connection, base_dir_id)
-        left = registry.unfinished(connection, base_dir_id)
-    pending_bytes = left.pending_bytes - left.waiting_bytes
-    return IngestReport(
-        str(base_dir), counts, jobs, pending_bytes, left.problems, seconds, left.waiting_files
-    )
 
 
 def _first_line(error: Exception) -> str:
@@ -242,7 +171,7 @@ def _age(engine: Engine, base_dir: Path) -> str:
     """Say in words how old the store's content of a base dir is, and who leads it."""
     try:
         with reading(engine) as connection:
-            base_dir_id = registry.base_dir_id(connection, base_dirs.stored_path(base_dir)) or 0
+            base_dir_id = registry.base_dir_id(connection, paths.stored_path(base_dir)) or 0
             looked = registry.discovered_at(connection, base_dir_id)
             leader = leases.leader(connection, base_dir_id)
             now = database_time(connection)

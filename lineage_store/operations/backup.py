@@ -30,15 +30,15 @@ from lineage_store.errors import (
 )
 from lineage_store.finding_kinds import KINDS
 from lineage_store.operations import archives
-from lineage_store.operations.table_rows import any_row
+from lineage_store.operations.store_copy import any_row
 from lineage_store.output_files import replacing
 from lineage_store.store import leases
-from lineage_store.store.admin import client_programs, roles
-from lineage_store.store.admin.publish import copy_file
+from lineage_store.store.admin import roles, snapshots
+from lineage_store.store.admin.snapshots import copy_file
 from lineage_store.store.catalog import registry
-from lineage_store.store.database import sqlite
-from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path, writing
-from lineage_store.store.database.locks import readers_of
+from lineage_store.store.database import connections
+from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path, writing
+from lineage_store.store.database.failures import readers_of
 from lineage_store.store.schema import attestation, distribution, partitions, upgrade
 from lineage_store.store.schema.descriptions import SCHEMA_DOC
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
@@ -84,7 +84,7 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
             told("checking")
             _check_file(new.path, target)
         else:
-            client_programs.run(engine, "pg_dump", "--format=custom", into=new.file)
+            snapshots.run(engine, "pg_dump", "--format=custom", into=new.file)
             archives.contents(engine, new.path)
     return target.stat().st_size
 
@@ -226,7 +226,7 @@ def _url_of(path: Path) -> str:
 def _copy_rows(source: Path, target: Path, told: Callable[[str], None]) -> None:
     """Copy the rows of all tables of a new SQLite file from a backup whose tables are the same."""
     with closing(sqlite3.connect(f"file:{quote(str(target))}", uri=True, isolation_level=None)) as connection:
-        sqlite.harden(connection)
+        connections.harden(connection)
         connection.set_progress_handler(lambda: 0, _STEPS)  # else a signal waits for the end of a statement
         for pragma in ("journal_mode = DELETE", "synchronous = OFF", "foreign_keys = OFF"):
             connection.execute(f"PRAGMA {pragma}")

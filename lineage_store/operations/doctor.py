@@ -17,22 +17,21 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
 from lineage_store.errors import AlteredStoreError, DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
 from lineage_store.fields import less_is_better
 from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.problems import access_of, me, path_problems, unlistable_base_dir, unreadable_file
-from lineage_store.ingest.scan.depth import deeper_jobs, is_one_job
-from lineage_store.ingest.scan.discovery import Found, FoundFile, scan
+from lineage_store.ingest.scan.discovery import Found, FoundFile, deeper_jobs, is_one_job, scan
+from lineage_store.paths import OpenBaseDir, filesystem_type, is_network, opened
 from lineage_store.store import leases
-from lineage_store.store.admin import distributing, replay, wal
+from lineage_store.store.admin import distributing, obstacles
 from lineage_store.store.admin.roles import writing_functions_of_readers
-from lineage_store.store.catalog import bests, moved, policies, registry
-from lineage_store.store.database.engine import open_engine, reading, safe_url, sqlite_path
-from lineage_store.store.database.filesystem import filesystem_type, is_network
-from lineage_store.store.database.sqlite import look_for_damage
+from lineage_store.store.catalog import audit, registry, retention
+from lineage_store.store.database import standby as replay
+from lineage_store.store.database.connections import look_for_damage
+from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path
 from lineage_store.store.schema import distribution, partitions, upgrade
 from lineage_store.store.schema.attestation import Attested
 from lineage_store.texts import from_stored
@@ -74,14 +73,14 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 yield from _layout(engine)
                 is_less = less_is_better(settings.less_is_better)
                 with reading(engine) as connection:
-                    yield from moved.known_twice(connection)
-                    yield from policies.waiting(connection)
-                    for metric, jobs in bests.chosen_otherwise(connection, is_less):
+                    yield from registry.known_twice(connection)
+                    yield from retention.waiting(connection)
+                    for metric, jobs in audit.chosen_otherwise(connection, is_less):
                         yield finding("other_best", THE_STORE, metric=metric, jobs=jobs)
             yield from _server(engine)
             if standby is not None:
                 yield standby
-            log = wal.look(engine)
+            log = obstacles.look(engine)
             if log is not None and log.finding:
                 yield log.finding
     except DatabaseUnavailableError as error:

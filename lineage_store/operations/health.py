@@ -8,23 +8,29 @@ record it in their status files.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Integer, Text, column, func, select, table, text
+from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.finding_kinds import Severity
-from lineage_store.findings import Finding, finding, of_database
+from lineage_store.finding_kinds import KINDS, Severity
+from lineage_store.findings import THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.daemon import status_file
 from lineage_store.ingest.daemon.status_file import ENDED, STOPPED, DaemonStatus
-from lineage_store.query.health import read_findings
-from lineage_store.query.status import read_shards
+from lineage_store.paths import beside
+from lineage_store.query.status import problem_of, read_backlogs, read_shards, view_rows
 from lineage_store.store.admin.obstacles import obstacle_to
-from lineage_store.store.catalog import registry
-from lineage_store.store.database import engine as engines
-from lineage_store.store.database.default_location import default_url
+from lineage_store.store.catalog import registry, retention
+from lineage_store.store.database import db
+from lineage_store.store.database.db import Page, database_time, reading, sqlite_path
+from lineage_store.store.database.standby import Replay
+from lineage_store.store.opened import default_url
+from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, base_dir, ingest_total, metadata, series
 from lineage_store.texts import from_stored, to_stored
 
 
@@ -43,7 +49,7 @@ def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
 
     `url` as in the settings: empty for the default store. Only this user's daemons; for root, every user's.
     """
-    store = engines.identity(engines.parse_url(url or default_url()))
+    store = db.identity(db.parse_url(url or default_url()))
     only = None if base_dir is None else str(base_dir)
     return [status for status in status_file.read(store) if only in (None, status.base_dir)]
 
@@ -57,7 +63,7 @@ def findings(
     cannot read it. If nothing is read and the store cannot be written to, the cause is also returned. For all base
     dirs, those in `wanted` that the store does not know are findings, too.
     """
-    with engines.reading(engine) as connection:
+    with db.reading(engine) as connection:
         stored = read_stored(connection, base_dir, within_s=within_s)
     return complete(engine, base_dir, wanted, stored)
 
@@ -121,3 +127,152 @@ def _of_daemons(
         what = found.what if gone else f"{each.holder}: {each.title}. {found.what}"
         severity = Severity.SOME_FILES if by_another else Severity.STANDSTILL
         yield replace(found, subject=subject, what=what, severity=severity)
+
+
+# ---- What a monitor should report: base dirs that nobody reads, log files that cannot be read, ids that run out
+# In: an open read transaction. Out: findings; none when all is well. Text is in its stored form. Does not know
+# anything outside the store: a daemon that cannot write to the store looks like one that does not lead.
+
+
+LONGEST_SEARCH_S = 900.0
+"""How old the last search of a led base dir may be: very many directories on a slow disk take minutes to search."""
+
+
+def read_findings(connection: Connection, base_dir: str | None, within_s: float) -> list[Finding]:
+    """Return what is wrong with one base dir (stored path; None: with all).
+
+    A base dir without a leader is reported when its last search is more than `within_s` seconds ago.
+    """
+    here = {} if base_dir is None else {"base_dir": base_dir}
+    base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
+    if not base_dirs:
+        return [finding("no_base_dir", THE_STORE)]
+    found = [each for row in base_dirs for each in _of_leading(connection, row, within_s)]
+    only = None if base_dir is None else registry.base_dir_id(connection, base_dir)
+    found += retention.waiting(connection, only)
+    found += [each.finding for each in read_backlogs(connection, base_dirs)]
+    return [*found, *_of_ids(connection), *_of_problems(connection, here)]
+
+
+def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float) -> Iterator[Finding]:
+    subject, leader, searched_at = row["base_dir"], row["leader"], row["discovered_at"]
+    unled = row["shards"] - row["led_shards"]
+    which = "it" if row["shards"] == 1 else f"{unled} of its {row['shards']} shards"
+    age_s = None if searched_at is None else (database_time(connection) - searched_at).total_seconds()
+    if unled and (age_s is None or age_s > within_s):
+        searched = "never searched in full" if age_s is None else f"last searched {age_s:,.0f} s ago"
+        yield finding("unattended_base_dir", subject, which=which, searched=searched)
+    elif not unled and age_s is not None and age_s > max(within_s, LONGEST_SEARCH_S):
+        yield finding("unsearched_base_dir", subject, leader=leader, age_s=age_s)
+
+
+def _of_ids(connection: Connection) -> Iterator[Finding]:
+    """Yield a finding for each kind of number of which half is used up; an index finds the greatest quickly."""
+    with_ids = [each for each in metadata.sorted_tables if "id" in each.c]
+    given = {f"rows of {each.name}": select(func.max(each.c.id)) for each in with_ids}
+    given["series of a job"] = select(func.max(series.c.series_no)).where(HALF_USED)
+    for numbered, greatest in given.items():
+        used = connection.execute(greatest).scalar() or 0
+        if used >= HALF_OF_IDS:
+            yield finding("half_of_ids_used", THE_STORE, numbered=numbered, used=used, most=2 * HALF_OF_IDS)
+
+
+def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each base dir and kind of open problem worse than a note: their count and the newest."""
+    base_dir, kind = column("base_dir", Text()), column("kind", Text())
+    worse = Severity.SOME_FILES, Severity.STANDSTILL
+    wrong = [each.name for each in KINDS.values() if each.severity in worse]
+    problems = func.sum(column("problems", Integer())).label("problems")
+    counted = select(base_dir, kind, problems).select_from(table("v_ingest_problem"))
+    counted = counted.where(column("resolved_at").is_(None), kind.in_(wrong))
+    for name, value in here.items():
+        counted = counted.where(column(name) == value)
+    for row in connection.execute(counted.group_by(base_dir, kind).order_by(base_dir, kind)).all():
+        these = {"base_dir": row.base_dir, "kind": row.kind, "resolved_at": None}
+        newest = view_rows(connection, "v_ingest_problem", these, "-first_seen_at", "path", page=Page(1))[0]
+        found = replace(problem_of(newest), subject=row.base_dir)
+        if newest["path"] != ".":
+            what = f"{found.title}: {row.problems:,}, such as {newest['path']}: {found.what}"
+            found = replace(found, what=what)
+        yield found
+
+
+# ---- Measure a store for monitoring
+# In: an engine. Out: `Measures`. Promises: all that the store tells, numbers and findings, is of one transaction;
+# sizes, the disk and what this host's daemons tell is of now. A database that does not answer is a measure (`is_up`),
+# not an exception. Does not know the format in which monitors read measures.
+
+
+Row = Mapping[str, Any]
+_TOTALS = select(base_dir.c.path, ingest_total).join_from(ingest_total, base_dir).where(~base_dir.c.leaving)
+_PROBLEMS = (
+    select(column("base_dir", Text()), column("kind", Text()), func.sum(column("problems", Integer())))
+    .select_from(table("v_ingest_problem"))
+    .where(column("resolved_at").is_(None))
+    .group_by(column("base_dir"), column("kind"))
+)
+_SIZE = text("SELECT pg_database_size(current_database())")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk of a SQLite store."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """The measures of a store. Text is in its stored form, which every format can hold."""
+
+    is_up: bool
+    findings: Sequence[Finding] = ()
+    base_dirs: Sequence[Row] = ()
+    """Rows of v_base_dir, each with `lag_s`, the seconds since it was last searched in full (None if it never was), and
+    `waiting_s`, the seconds that reading its backlog takes (None while that is unknown)."""
+    totals: Sequence[Row] = ()
+    """Rows of ingest_total, each with the `path` of its base dir."""
+    problems: Sequence[tuple[str, str, int]] = ()
+    """(base dir, kind, number of open problems)."""
+    store_bytes: int | None = None
+    disk: Disk | None = None
+    """None for PostgreSQL, whose disk only its own host can measure."""
+    standby: Replay | None = None
+    """None if no standby answers questions."""
+
+
+def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measures:
+    """Measure a store now; `wanted` and `within_s` as for `health.findings`."""
+    try:
+        with reading(engine) as connection:
+            stored = read_stored(connection, None, within_s=within_s)
+            found = _read(connection, engine)
+        findings = complete(engine, None, wanted, stored)
+    except (DatabaseUnavailableError, DBAPIError) as error:
+        return measure_without(engine.url.render_as_string(hide_password=False), error)
+    return Measures(True, findings, *found)
+
+
+def measure_without(url: str, error: Exception) -> Measures:
+    """Return the measures of a store that cannot be opened or does not answer."""
+    if isinstance(error, DatabaseUnavailableError):
+        return Measures(False, findings_without_database(url, None, error))
+    return Measures(False)
+
+
+def _read(connection: Connection, engine: Engine) -> tuple[Any, ...]:
+    rows, now = view_rows(connection, "v_base_dir", {}, "base_dir"), database_time(connection)
+    left_s = {each.base_dir: each.left_s for each in read_backlogs(connection, rows)}
+    for row in rows:
+        row["waiting_s"] = left_s.get(row["base_dir"], 0.0)
+        searched = row["discovered_at"]
+        row["lag_s"] = None if searched is None else (now - searched).total_seconds()
+    totals = connection.execute(_TOTALS).mappings().all()
+    problems = [(row[0], row[1], row[2]) for row in connection.execute(_PROBLEMS)]
+    path = sqlite_path(engine.url)
+    if path is None:
+        return rows, totals, problems, int(connection.execute(_SIZE).scalar_one()), None
+    files = [path, beside(path, "-wal")]
+    size, disk = sum(file.stat().st_size for file in files if file.exists()), shutil.disk_usage(path)
+    return rows, totals, problems, size, Disk(disk.total, disk.free)

@@ -10,22 +10,23 @@ not opened as a store; memory is bounded by a batch. Refuses to continue if the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, zip_longest
+from typing import Any
 
-from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, func, select
-from sqlalchemy.exc import IntegrityError
+import numpy as np
+from sqlalchemy import Column as SqlColumn
+from sqlalchemy import Connection, Engine, MetaData, Table, Text, exists, func, literal, select, tuple_
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.schema import CreateTable, DropTable
+from sqlalchemy.types import Float
 
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
-from lineage_store.operations import table_rows
-from lineage_store.operations.table_rows import TABLES, Rows
 from lineage_store.store.admin import planner_statistics
-from lineage_store.store.database.dialects import upsert
-from lineage_store.store.database.engine import (
+from lineage_store.store.database.db import (
     database_time,
     identity,
     open_engine,
@@ -34,8 +35,17 @@ from lineage_store.store.database.engine import (
     safe_url,
     writing,
 )
+from lineage_store.store.database.sql import Statement, copying, insert_plain, statement_of, upsert
+from lineage_store.store.records import Column
 from lineage_store.store.schema import partitions, upgrade
-from lineage_store.store.schema.tables import base_dir, ingest_lease, scalar_sample, train_job
+from lineage_store.store.schema.tables import (
+    SAMPLE_TABLES,
+    base_dir,
+    ingest_lease,
+    metadata,
+    scalar_sample,
+    train_job,
+)
 from lineage_store.store.writes import binary_copy
 
 Told = Callable[[str], None]
@@ -48,8 +58,8 @@ _BATCHES = 50
 _reached = Table(
     upgrade.UNFINISHED_COPY,
     MetaData(),
-    Column("name", Text, primary_key=True),
-    Column("key", Text, nullable=False),
+    SqlColumn("name", Text, primary_key=True),
+    SqlColumn("key", Text, nullable=False),
 )
 """The last copied key of each table, as JSON; under the empty name, the `_state` of the source at the beginning."""
 
@@ -129,7 +139,7 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
             )
         upgrade.check(target)
         with reading(target) as connection:
-            if table_rows.any_row(connection, base_dir) and _state(connection) == state:
+            if any_row(connection, base_dir) and _state(connection) == state:
                 return False
     except UnfinishedCopyError:
         if anew:
@@ -153,7 +163,7 @@ def _mark_unfinished(target: Connection) -> None:
 
 def _refuse_data(connection: Connection) -> None:
     for table in TABLES:
-        if table_rows.any_row(connection, table):
+        if any_row(connection, table):
             raise LineageStoreError(
                 f"The store {safe_url(connection.engine.url)} is not empty: it has rows in {table.name}.",
                 hint="Copy into a new or an empty database.",
@@ -171,16 +181,16 @@ def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Told) 
     with reading(target) as connection:
         reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
     count, last, digest = 0, Rows(), binary_copy.Digest(table)
-    with closing(table_rows.batches(snapshot, table, reached and json.loads(reached))) as batches:
+    with closing(row_batches(snapshot, table, reached and json.loads(reached))) as batches:
         found = _telling(batches, snapshot, table, "copied", told)
         for first in found:
             some = chain([first], islice(found, _BATCHES - 1))
             with writing(target, synced=False) as connection:  # the last transaction syncs all earlier ones
-                for rows in table_rows.append(connection, table, some, digest):
+                for rows in append(connection, table, some, digest):
                     if table is train_job:
                         partitions.ensure(connection, [row[0] for row in rows])
                     count, last = count + len(rows), rows
-                row = {"name": table.name, "key": json.dumps(table_rows.key_of(table, last[-1]))}
+                row = {"name": table.name, "key": json.dumps(key_of(table, last[-1]))}
                 connection.execute(upsert(connection, _reached, ["name"], ["key"]), row)
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
     return digest
@@ -197,7 +207,7 @@ def _telling(
         yield rows
         count += len(rows)
         if count >= next_at and isinstance(last, int):
-            reached = table_rows.key_of(table, rows[-1])[0]
+            reached = key_of(table, rows[-1])[0]
             told(f"{table.name}: {count:,} rows {done}, about {reached / last:.0%}")
             next_at = count + _TOLD_EACH
 
@@ -218,15 +228,15 @@ def _compare(
             continue
         with (
             reading(target) as connection,
-            closing(table_rows.batches(snapshot, table)) as of_source,
-            closing(table_rows.batches(connection, table)) as of_target,
+            closing(row_batches(snapshot, table)) as of_source,
+            closing(row_batches(connection, table)) as of_target,
         ):
             compared = _telling(of_source, snapshot, table, "compared", told)
             for ours, theirs in zip_longest(compared, of_target):
                 counts[table.name] += len(ours or ())
                 if ours != theirs:
                     first = next(a or b for a, b in zip_longest(ours or (), theirs or ()) if a != b)
-                    differences.append(f"{table.name} (from the key {table_rows.key_of(table, first)} on)")
+                    differences.append(f"{table.name} (from the key {key_of(table, first)} on)")
                     break
     if differences:
         raise LineageStoreError(f"The copy differs from its source in {', '.join(differences)}.", hint=hint)
@@ -272,3 +282,97 @@ def _changed(target: Engine) -> LineageStoreError:
         "The source is another, or has changed, since the copy was begun; or another process copies too.",
         hint=_ANEW.format(safe_url(target.url)),
     )
+
+
+# ---- Read the rows of a store's tables in batches by ascending key, and append rows to them
+# In: a connection, a table, an optional key to start behind. Out: rows as plain values; appended rows. Promises:
+# memory is bounded by a batch; both databases return the same rows in the same order; samples, which are very many,
+# bypass SQLAlchemy for speed. Does not know what the rows are used for.
+
+
+_OTHERS = [each for each in metadata.sorted_tables if each not in (ingest_lease, *SAMPLE_TABLES)]
+TABLES = [*_OTHERS, *SAMPLE_TABLES]
+"""All tables but ingest_lease, which is each store's own; referenced tables before those that refer to them."""
+SAMPLES_AT_A_TIME = 2_000
+ROWS_AT_A_TIME = 500
+"""Batch size of the other tables, whose rows may have long texts."""
+
+Rows = list[tuple[Any, ...]]
+
+
+def row_batches(
+    connection: Connection, table: Table, after: Sequence[Any] | None = None
+) -> Generator[Rows, None, None]:
+    """Yield the rows behind the key `after`, by ascending key; the order is the same on both databases."""
+    key = list(table.primary_key.columns)
+    query = select(*table.columns).order_by(*key)
+    if after:
+        last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
+        query = query.where(tuple_(*key) > tuple_(*last))
+    if table in SAMPLE_TABLES:
+        yield from _samples(connection, statement_of(query, connection.dialect))
+        return
+    with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as found:
+        for rows in found.partitions():
+            yield [tuple(row) for row in rows]
+
+
+def _samples(connection: Connection, query: Statement) -> Iterator[Rows]:
+    """Yield rows as the driver returns them; numbers and texts need no conversion by SQLAlchemy."""
+    failure, is_sqlite = connection.dialect.loaded_dbapi.Error, connection.dialect.name == "sqlite"
+    opened: Any = connection.connection.cursor() if is_sqlite else connection.connection.cursor("copied")
+    try:
+        with closing(opened) as cursor:
+            cursor.execute(query.text, query.arguments({}))
+            while rows := cursor.fetchmany(SAMPLES_AT_A_TIME):
+                yield rows
+    except failure as error:
+        raise DBAPIError.instance(query.text, None, error, failure, dialect=connection.dialect) from error
+
+
+def any_row(connection: Connection, table: Table) -> bool:
+    """Return whether the table has a row."""
+    return bool(connection.execute(select(exists().select_from(table))).scalar())
+
+
+def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
+    return [value for value, column in zip(row, table.columns, strict=True) if column.primary_key]
+
+
+def append(
+    connection: Connection, table: Table, several: Iterable[Rows], digest: binary_copy.Digest
+) -> Iterator[Rows]:
+    """Append the batches and yield each of them; all are appended once the iterator is exhausted.
+
+    Scalars for PostgreSQL are added to `digest`; PostgreSQL stores a batch while the next one is read.
+    """
+    names = [column.name for column in table.columns]
+    if table not in SAMPLE_TABLES:
+        for rows in several:
+            insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
+            yield rows
+    elif connection.dialect.name == "sqlite":
+        into = str(table.insert().compile(dialect=connection.dialect))
+        for rows in several:
+            connection.exec_driver_sql(into, rows)
+            yield rows
+    elif table is scalar_sample:
+        with binary_copy.appending(connection, table) as append_block:
+            for rows in several:
+                columns = _columns(table, rows)
+                append_block(columns)
+                digest.add(columns)
+                yield rows
+    else:
+        with copying(connection, table, names) as sink:
+            for rows in several:
+                for row in rows:
+                    sink.write_row(row)
+                yield rows
+
+
+def _columns(table: Table, rows: Rows) -> list[Column]:
+    kinds: list[Any] = [
+        np.float64 if isinstance(column.type, Float) else np.int64 for column in table.columns
+    ]
+    return [np.array(of, kind) for of, kind in zip(zip(*rows, strict=True), kinds, strict=True)]

@@ -2,7 +2,7 @@
 
 In: an open read transaction and a cursor. Out: changes in the order of each base dir's revisions, and the next cursor.
 Promises: a reader who always goes on from the last cursor gets every change once, in whatever order transactions
-commit: a base dir's revisions become visible in order (`store/writes/revisions.py`), and the cursor has a place for
+commit: a base dir's revisions become visible in order (`store/writes/jobs.py`), and the cursor has a place for
 each base dir. A job that changed several times in between is reported once, in its present state. When the store is
 older than the cursor (a base dir was forgotten, a backup was restored), the base dir is reported as forgotten, followed
 by all its jobs.
@@ -10,21 +10,39 @@ by all its jobs.
 
 from __future__ import annotations
 
+import base64
 import heapq
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, Table, bindparam, false, null, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    Select,
+    Table,
+    bindparam,
+    false,
+    null,
+    or_,
+    select,
+)
+from sqlalchemy.pool import PoolProxiedConnection
 
-from lineage_store.query.change_cursor import Cursor, Place, encode
-from lineage_store.query.search.compiler import compile_among
-from lineage_store.query.search.tree import SearchCondition
+from lineage_store.errors import DatabaseUnavailableError, LineageParamValueError
+from lineage_store.paths import Identity, identity_of
+from lineage_store.plain_values import instant, is_integer, is_text
+from lineage_store.query.condition import SearchCondition
+from lineage_store.query.job_sql import compile_among
+from lineage_store.store.database.db import apart, connected, sqlite_path
 from lineage_store.store.schema.tables import base_dir, tombstone, train_job
-from lineage_store.texts import from_stored
-from lineage_store.times import instant
+from lineage_store.texts import from_stored, shown
 
 
 class ChangeKind(StrEnum):
@@ -201,3 +219,106 @@ def _behind(table: Table, *columns: ColumnElement[Any]) -> Select[Any]:
 
 _JOBS = _behind(train_job, train_job.c.id, train_job.c.state, false())
 _TOMBSTONES = _behind(tombstone, null(), null(), tombstone.c.lifted)
+
+
+# ---- The cursor of a reader of changes: a place in the revisions of each base dir, encoded as a token
+# In: places by base dir, or a token. Out: a token, which is text that fits into a URL or a header, or the places of
+# one. Promises: a token holds everything that is needed to go on, so it stays valid when processes restart; text that
+# is no token, or holds values that no database can hold, raises LineageParamValueError. Pure.
+
+
+_MOST_CHARACTERS = 1 << 24
+"""The size limit of an unpacked token, so that a short one cannot fill the memory: room for 100,000 base dirs."""
+
+
+class Place(NamedTuple):
+    """A place in the changes of one base dir, which are ordered by revision, then by train id."""
+
+    known_since: int
+    """When the store first saw the base dir, unix us; a base dir that was forgotten and came back has a new time."""
+    revision: int
+    train_id: str
+    """The reader has all earlier revisions, and of this one the changes of jobs up to this train id (stored)."""
+
+
+Cursor = Mapping[str, Place]
+"""Places by base dir (stored path)."""
+
+
+def encode(cursor: Cursor) -> str:
+    """Return the token of a cursor."""
+    text = json.dumps(cursor, separators=(",", ":"))
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 1)).decode().rstrip("=")
+
+
+def decode(token: str, name: str = "since") -> Cursor:
+    """Return the cursor of a token. Raises LineageParamValueError, with the parameter's `name`, when it is no token."""
+    try:
+        packed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        found = json.loads(zlib.decompressobj().decompress(packed, _MOST_CHARACTERS))
+        places = {path: Place(*place) for path, place in found.items()}
+        if not all(is_text(path) and _is_place(place) for path, place in places.items()):
+            raise TypeError
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
+        raise LineageParamValueError(
+            f"{name} = {shown(token)} is no token of changes.",
+            hint="Give the `since` of an earlier answer as it was, or 'now'.",
+        ) from error
+    return places
+
+
+def _is_place(place: Place) -> bool:
+    return is_integer(place.known_since) and is_integer(place.revision) and is_text(place.train_id)
+
+
+# ---- A cheap check whether anybody may have committed since the last check, to be made before each poll
+# In: an engine, and for PostgreSQL a cheap statement whose rows change whenever the polled rows do (SQLite itself
+# says whether anybody has committed). Out: False if nothing has changed, True if something may have. Promises: no
+# such commit is missed, nor the replacement of a SQLite file; no transaction stays open; if the check fails it
+# returns True, so that the poll itself raises the error.
+
+
+_ON_SQLITE = "PRAGMA data_version"
+
+
+class CommitWatch:
+    """The watch of one reader; not thread-safe."""
+
+    def __init__(self, engine: Engine, on_postgresql: str, *, allow_network_filesystem: bool = False) -> None:
+        self._path = sqlite_path(engine.url)
+        self._statement = _ON_SQLITE if engine.dialect.name == "sqlite" else on_postgresql
+        # SQLite's data_version can only be compared within one connection. That connection is kept, so it must not come
+        # from the shared pool, whose other users would wait for it in vain.
+        self._engine = apart(engine, allow_network_filesystem=allow_network_filesystem)
+        self._connection: PoolProxiedConnection | None = None
+        self._seen: tuple[Identity | None, list[Any]] | None = None
+
+    def may_have_changed(self) -> bool:
+        """Return whether anything may have changed since the last call; True at the first call."""
+        before, file = self._seen, None if self._path is None else identity_of(self._path)
+        if self._connection is None or before is None or before[0] != file:
+            self.close()
+            try:
+                self._connection = connected(self._engine)
+            except DatabaseUnavailableError:
+                return True
+            if self._path is None:
+                driver: Any = self._connection.dbapi_connection
+                driver.autocommit = True
+        try:
+            found = self._connection.cursor().execute(self._statement).fetchall()
+        except self._engine.dialect.loaded_dbapi.Error:
+            self.close()
+            return True
+        self._seen = (file, found)
+        return before != self._seen
+
+    def forget(self) -> None:
+        """Return True next time, because the poll after the last check did not succeed."""
+        self._seen = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.invalidate()
+        self._connection = self._seen = None
+        self._engine.dispose()

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageFileNotFoundError, LineageParamTypeError, LineageParamValueError
-from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import GROUPS, TRAINED, LineageField
+from lineage_store.plain_values import WORD_BY_KIND
 from lineage_store.query.jobs import no_such_job
 from lineage_store.store.schema import tables
 

@@ -5,21 +5,54 @@ In: an open read transaction. Out: frozen reports made of rows of the views. Tex
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Text, case, cast, func, select
+from sqlalchemy import (
+    Boolean,
+    ColumnClause,
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    bindparam,
+    case,
+    cast,
+    column,
+    func,
+    literal_column,
+    or_,
+    select,
+    table,
+)
+from sqlalchemy.types import NULLTYPE, TypeEngine
 
-from lineage_store.extreme_numbers import LARGEST_INTEGER
-from lineage_store.findings import Finding, severity_of, with_places
-from lineage_store.query.backlog import Backlog, read_backlogs
-from lineage_store.query.views import view_rows, view_select
-from lineage_store.store.catalog import moved, policies, tombstones
-from lineage_store.store.database.paging import ALL, Page
+from lineage_store.findings import Finding, finding, severity_of, with_places
+from lineage_store.plain_values import LARGEST_INTEGER
+from lineage_store.plugins import GRAPH
+from lineage_store.states import FileState
+from lineage_store.store.catalog import registry, retention
+from lineage_store.store.catalog.registry import PENDING, WAITS
+from lineage_store.store.database.db import UNPAGED, Page, database_time
+from lineage_store.store.database.sql import UtcTime, listed, one_of, run
+from lineage_store.store.schema.tables import (
+    CURRENT_FILE,
+    base_dir,
+    ingest_cycle,
+    ingest_lease,
+    log_file,
+    of_file,
+    series,
+    train_job,
+)
 from lineage_store.store.schema.tables import base_dir as base_dirs
-from lineage_store.store.schema.tables import train_job
+from lineage_store.store.schema.views import VIEWS
+from lineage_store.texts import from_stored, to_stored
 
 Row = Mapping[str, Any]
 
@@ -72,9 +105,9 @@ def read_status(
         problems=read_some_problems(connection, base_dir, problems) if problems else [],
         cycles=[row for each in base_dirs for row in read_cycles(connection, each["base_dir"], limit=1)],
         shards=read_shards(connection, base_dir),
-        known_twice=list(moved.known_twice(connection, base_dir_id)),
-        removed_by_policy=tombstones.by_policy(connection, base_dir),
-        policies_wait=list(policies.waiting(connection, base_dir_id)),
+        known_twice=list(registry.known_twice(connection, base_dir_id)),
+        removed_by_policy=registry.by_policy(connection, base_dir),
+        policies_wait=list(retention.waiting(connection, base_dir_id)),
         backlogs=read_backlogs(connection, base_dirs),
     )
 
@@ -85,7 +118,7 @@ def read_shards(connection: Connection, base_dir: str | None = None) -> list[dic
 
 
 def read_problems(
-    connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = ALL
+    connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = UNPAGED
 ) -> list[Finding]:
     """Return the open problems of a base dir (stored path), or of all, newest first; `resolved`: resolved ones too."""
     wanted = _within(base_dir) if resolved else {**_within(base_dir), "resolved_at": None}
@@ -189,3 +222,254 @@ def read_evaluations(connection: Connection, base_dir: str, train_id: str) -> li
     known = query.where(base_dirs.c.path == base_dir, train_job.c.train_id == train_id)
     job_id = connection.execute(known).scalar()
     return view_rows(connection, "v_metric", {"job_id": job_id}, "evaluation_no", "name") if job_id else []
+
+
+# ---- Rows of the views, as analysts see them
+# In: an open read transaction, the name of a view, values that columns must equal. Out: dicts of plain values, in the
+# order of the view's columns; times are aware datetimes on both databases. Text is in its stored form.
+
+
+_TYPES: dict[str, TypeEngine[Any]] = {"timestamptz": UtcTime(), "boolean": Boolean()}
+VIEW_COLUMNS = {view.name: {item.name: item.type for item in view.columns} for view in VIEWS}
+"""The types of the columns of each view."""
+
+
+def view_select(name: str, *, as_stored: bool = False) -> Select[Any]:
+    """Return the SELECT of all rows of a view; `as_stored`: times and bools of SQLite stay texts and numbers."""
+    types = {} if as_stored else _TYPES
+    columns = [column(item, types.get(type_, NULLTYPE)) for item, type_ in VIEW_COLUMNS[name].items()]
+    return select(*columns).select_from(table(name))
+
+
+def view_rows(
+    connection: Connection, name: str, where: Mapping[str, object], *order: str, page: Page = UNPAGED
+) -> list[dict[str, Any]]:
+    """Return rows of a view.
+
+    Args:
+        where: values that columns must equal; None means IS NULL.
+        order: columns to sort by; `-column` is descending.
+        page: the page of the rows.
+    """
+    query = view_select(name)
+    for item, value in where.items():
+        query = query.where(column(item) == value)
+    for item in order:
+        key: ColumnClause[Any] = column(item.removeprefix("-"))
+        query = query.order_by(key.desc() if item.startswith("-") else key)
+    return [dict(row) for row in connection.execute(page.of(query)).mappings()]
+
+
+# ---- What the log files of jobs hold: how many files there are, whether all could be read, and their tags
+# In: an open read transaction, ids of jobs. Out: a frozen `JobContents` for each job that the store knows.
+
+
+_DAMAGED: list[ColumnElement[Any]] = [
+    literal_column(f"'{state}'")
+    for state in (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.POISONED)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class JobContents:
+    """What the log files of a job hold."""
+
+    summary_files: int
+    lineage_files: int
+    is_intact: bool
+    """Whether all of its summary files could be read, without damage."""
+    tags: Sequence[tuple[str, str]]
+    """(plugin, tag) pairs in the order in which the store first saw them."""
+
+
+def job_contents(
+    connection: Connection, base_dir_id: int, train_ids: Sequence[str], most_tags: int | None = None
+) -> dict[str, JobContents]:
+    """Return the contents of these jobs by train id, without jobs that the store does not know.
+
+    `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
+    """
+    jobs, files, tags_of = _statements(dialect := connection.dialect.name)
+    wanted = listed(dialect, map(to_stored, train_ids))
+    names = {
+        job_id: from_stored(train_id)
+        for job_id, train_id in run(connection, jobs, of_base_dir=base_dir_id, wanted=wanted)
+    }
+    if not names:
+        return {}
+    wanted = listed(dialect, names)
+    rows = run(connection, files, wanted=wanted)
+    counts = {(job_id, kind): (number, of_damaged) for job_id, kind, number, of_damaged in rows}
+    tags = defaultdict(list)
+    most = LARGEST_INTEGER if most_tags is None else most_tags
+    for job_id, plugin, tag in run(connection, tags_of, wanted=wanted, most=most):
+        tags[job_id].append((plugin, from_stored(tag)))
+    found = {}
+    for job_id, train_id in names.items():
+        summary_files, damaged_files = counts.get((job_id, "summary"), (0, 0))
+        lineage_files, _ = counts.get((job_id, "lineage"), (0, 0))
+        found[train_id] = JobContents(summary_files, lineage_files, damaged_files == 0, tags[job_id])
+    return found
+
+
+@cache
+def _statements(dialect: str) -> tuple[Select[Any], Select[Any], Select[Any]]:
+    """Return three SELECTs: jobs by train id, their log files, and their tags.
+
+    A job's series are numbered in the order of arrival, so the least number of a tag's series orders the tags.
+    """
+    wanted: Any = bindparam("wanted")
+    damaged = or_(log_file.c.state.in_(_DAMAGED), log_file.c.quarantined_bytes > 0)
+    jobs = select(train_job.c.id, train_job.c.train_id).where(
+        train_job.c.base_dir_id == bindparam("of_base_dir"), one_of(dialect, train_job.c.train_id, wanted)
+    )
+    files = (
+        select(log_file.c.job_id, log_file.c.kind, func.count(), func.sum(case((damaged, 1), else_=0)))
+        .where(one_of(dialect, log_file.c.job_id, wanted), CURRENT_FILE)
+        .group_by(log_file.c.job_id, log_file.c.kind)
+    )
+    tag, first = (series.c.job_id, series.c.plugin, series.c.tag), func.min(series.c.series_no)
+    place = func.row_number().over(partition_by=tag[:2], order_by=first.desc())
+    seen = (
+        select(*tag, first.label("first"), place.label("place"))
+        .join(log_file, of_file(series))
+        .where(one_of(dialect, series.c.job_id, wanted), CURRENT_FILE)
+        .group_by(*tag)
+        .subquery()
+    )
+    tags = (
+        select(seen.c.job_id, seen.c.plugin, seen.c.tag)
+        .where(or_(seen.c.place <= bindparam("most"), seen.c.plugin == literal_column(f"'{GRAPH}'")))
+        .order_by(seen.c.first)
+    )
+    return jobs, files, tags
+
+
+# ---- What a base dir has found and not yet read, how fast it is read, and whether that goes on
+# In: an open read transaction, and rows of v_base_dir. Out: a `Backlog` for each base dir where log files wait.
+# Promises: rate and time left come from what ingesters have committed lately, and are None where that is nothing; a
+# backlog that is being read is a note, one that stands or grows is not well. Text is in its stored form.
+
+
+LATELY_S = 120.0
+"""The rate is that of the passes that began within so many seconds."""
+STANDS_AFTER_S = 60.0
+"""A backlog of which nothing was read for so long stands; one that is read in less is none to speak of."""
+REMEMBERED_S = 600.0
+"""A backlog grows if it is larger than it was up to so many seconds ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The log files of a base dir that were found and are not yet read to their ends."""
+
+    base_dir: str
+    files: int
+    bytes: int
+    bytes_per_s: float | None
+    """How fast they are read; None: nothing was read lately."""
+    left_s: float | None
+    """How long reading them takes at that rate."""
+    finding: Finding
+    """`backlog`, or `backlog_grows` or `backlog_stands`, which are not well."""
+
+
+def read_backlogs(connection: Connection, base_dirs: Iterable[Mapping[str, Any]]) -> list[Backlog]:
+    """Return the backlogs of base dirs (rows of v_base_dir)."""
+    return [_backlog(connection, row) for row in base_dirs if row["waiting_files"]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What ingesters have done lately."""
+
+    now: datetime
+    bytes_per_s: float | None
+    read_at: datetime | None
+    """When a pass that read something ended last."""
+    before: tuple[datetime, int] | None
+    """When the oldest pass that counts ended, and how many bytes waited then."""
+
+
+def _backlog(connection: Connection, row: Mapping[str, Any]) -> Backlog:
+    base_dir_id = connection.execute(
+        select(base_dir.c.id).where(base_dir.c.path == row["base_dir"])
+    ).scalar_one()
+    files, size = row["waiting_files"], row["waiting_bytes"]
+    reading = _lately(connection, base_dir_id)
+    rate = reading.bytes_per_s
+    left_s = size / rate if rate else None
+    pace = f"{rate:,.0f} bytes/s, about {_in_words(left_s)} left" if rate and left_s is not None else _UNKNOWN
+    told: dict[str, Any] = {"files": files, "size": size}
+    if why := _why_it_stands(connection, base_dir_id, row, reading):
+        found = finding("backlog_stands", row["base_dir"], why=why, **told)
+    elif (before_s := _grows_since(connection, base_dir_id, size, left_s, reading)) is not None:
+        found = finding("backlog_grows", row["base_dir"], before_s=before_s, pace=pace, **told)
+    else:
+        found = finding("backlog", row["base_dir"], pace=pace, **told)
+    return Backlog(row["base_dir"], files, size, rate, left_s, found)
+
+
+_UNKNOWN = "none was read lately, so the time left is unknown"
+
+
+def _lately(connection: Connection, base_dir_id: int) -> _Reading:
+    now, cycle = database_time(connection), ingest_cycle.c
+    since = now - timedelta(seconds=REMEMBERED_S)
+    columns = cycle.started_at, cycle.finished_at, cycle.bytes_read, cycle.waiting_bytes
+    mine = select(*columns).where(cycle.base_dir_id == base_dir_id, cycle.started_at >= since)
+    cycles = connection.execute(mine.order_by(cycle.started_at)).all()
+    latest = [each for each in cycles if each.started_at >= now - timedelta(seconds=LATELY_S)]
+    read = sum(each.bytes_read for each in latest)
+    rate = read / max((now - latest[0].started_at).total_seconds(), 1.0) if read else None
+    read_at = max((each.finished_at for each in cycles if each.bytes_read), default=None)
+    before = (cycles[0].finished_at, cycles[0].waiting_bytes) if cycles else None
+    return _Reading(now, rate, read_at, before)
+
+
+def _why_it_stands(
+    connection: Connection, base_dir_id: int, row: Mapping[str, Any], reading: _Reading
+) -> str | None:
+    """Say why nothing of a backlog is read; None while it is read, or has just been found."""
+    if not row["led_shards"]:
+        return "no ingester leads it"
+    lease = ingest_lease.c
+    led_since = select(func.min(lease.acquired_at)).where(
+        lease.base_dir_id == base_dir_id, lease.shard < row["shards"], lease.expires_at > reading.now
+    )
+    found_at = case((log_file.c.unread, log_file.c.created_at), else_=log_file.c.grown_at)
+    waiting_since = (
+        select(func.min(found_at))
+        .join_from(log_file, train_job)
+        .where(train_job.c.base_dir_id == base_dir_id, PENDING, WAITS)
+    )
+    times = reading.read_at, *(connection.execute(asked).scalar() for asked in (led_since, waiting_since))
+    last = max((time for time in times if time is not None), default=reading.now)
+    quiet_s = (reading.now - last).total_seconds()
+    return f"none was read in the last {quiet_s:,.0f} s" if quiet_s > STANDS_AFTER_S else None
+
+
+def _grows_since(
+    connection: Connection, base_dir_id: int, size: int, left_s: float | None, reading: _Reading
+) -> float | None:
+    """Return for how many seconds a daemon's backlog has grown; None if it has not.
+
+    A single ingest finds a large base dir part by part, which is no growth.
+    """
+    if reading.before is None or (left_s is not None and left_s < STANDS_AFTER_S):
+        return None
+    lease = ingest_lease.c
+    daemon = select(func.count()).where(lease.base_dir_id == base_dir_id, lease.mode == "daemon")
+    at, before = reading.before
+    passed_s = (reading.now - at).total_seconds()
+    if passed_s < STANDS_AFTER_S or size <= before:
+        return None
+    return passed_s if connection.execute(daemon).scalar_one() else None
+
+
+def _in_words(seconds: float) -> str:
+    """Say how long something takes, roughly."""
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

@@ -22,15 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER, spelled
-from lineage_store.json_values import for_json, iso
+from lineage_store.plain_values import (
+    CALENDAR_BEGIN,
+    CALENDAR_END,
+    LARGEST_INTEGER,
+    LEAST_INTEGER,
+    for_json,
+    iso,
+    spelled,
+)
 from lineage_store.texts import escaped, to_stored
-from lineage_store.times import CALENDAR_BEGIN, CALENDAR_END
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
 
 Kind = Literal["text", "integer", "float", "bool", "time", "json"]
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_CHARACTERS = 20, 30, 80

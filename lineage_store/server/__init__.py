@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from lineage_store import setting_sources
+from lineage_store import config
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 
@@ -43,7 +43,7 @@ def require_web() -> None:
 
 @cache
 def _app_of_environment() -> FastAPI:
-    return create_app(setting_sources.load().settings)
+    return create_app(config.load().settings)
 
 
 def __getattr__(name: str) -> Any:

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import PayloadTooCostlyError, RequestRefusedError
-from lineage_store.server.places import Places
+from lineage_store.server.connections import Places
 from lineage_store.worker import ReaderStuckError, ReadingFailedError, Worker
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSource
+
 
 MEMORY_BYTES = 512 << 20
 """The most memory of a process: the largest frame that ingest accepts fits several times over."""

@@ -28,10 +28,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lineage_store.config import Settings
+from lineage_store.config import Settings, read_secret
 from lineage_store.errors import ConfigError, RequestRefusedError
-from lineage_store.server import connections, problems
-from lineage_store.setting_sources import read_secret
+from lineage_store.server import connections, refusals
 
 COOKIE = "lineage_store"
 LEAST_TOKEN = 16
@@ -206,7 +205,7 @@ async def _refuse(
     A connection that is closed while its client still sends is reset, and the answer is lost with it. A client that
     waits to be asked for its body (`Expect`) sends none.
     """
-    answer = problems.response_of(error)
+    answer = refusals.response_of(error)
     if not _has_body(headers) or "expect" in headers:
         await answer(scope, receive, send)
         return

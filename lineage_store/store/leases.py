@@ -9,24 +9,80 @@ shards, because that takes all leases. Does not know files.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import secrets
+import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Double, Row, Select, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Double, Row, Select, bindparam, func, select, text, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
+from lineage_store.program import state_and_begin
 from lineage_store.store import clock
-from lineage_store.store.database.dialects import time_in, time_now, upsert
-from lineage_store.store.database.engine import database_time
-from lineage_store.store.holders import lives, process_of
+from lineage_store.store.database.db import database_time
+from lineage_store.store.database.sql import time_in, time_now, upsert
 from lineage_store.store.schema.tables import base_dir, ingest_lease
-from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.stopped_holders import end_stopped_holder
+from lineage_store.texts import key
+
+# ---- Shards: disjoint parts of a base dir's jobs, so that several ingesters can write at once, each its own shards
+# In: the number of shards, and which of them is meant. Out: whether a job or a path belongs to it, in Python and in
+# SQL. Promises: the train id and the number of shards alone decide which one shard a job is in; a path is in the
+# shard of the first directory in it. Does not know who leads a shard.
+
+
+_WITHOUT_SIGN = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """All shards of a base dir, or one of them."""
+
+    count: int = 1
+    """How many the base dir has."""
+    number: int | None = None
+    """The number of the one shard that is meant, from 0; None: all shards."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The shards that are meant, in ascending order."""
+        return range(self.count) if self.number is None else (self.number,)
+
+    @property
+    def are_all(self) -> bool:
+        """Whether every job belongs to these shards."""
+        return self.number is None or self.count == 1
+
+    def hold(self, train_id: str) -> bool:
+        """Return whether the job with this stored train id belongs to these shards."""
+        return self.are_all or (key(train_id) & _WITHOUT_SIGN) % self.count == self.number
+
+    def hold_path(self, path: str) -> bool:
+        """Return whether a stored path relative to the base dir (`.` is the base dir) belongs to these shards."""
+        return self.hold("./" if path == "." else f"./{path.partition('/')[0]}")
+
+    def conditions(self, base_dir_id: int) -> tuple[ColumnElement[bool], ...]:
+        """Return conditions on `train_job` that select the jobs of these shards of a base dir."""
+        from lineage_store.store.schema.tables import train_job  # a reading process needs no SQL
+
+        mine = train_job.c.base_dir_id == base_dir_id
+        if self.are_all:
+            return (mine,)
+        return mine, (train_job.c.train_key.bitwise_and(_WITHOUT_SIGN) % self.count) == self.number
+
+
+ALL = Shards()
+"""For a base dir that is not divided, and for readers of all jobs."""
+
 
 _IDENTITY = ("base_dir_id", "shard", "holder", "epoch")
 _LONGEST_NAME = 63
@@ -297,3 +353,105 @@ def _leads_more(connection: Connection, leader: str, other: str, now: datetime) 
     )
     count = Counter(map(process_of, connection.execute(led).scalars()))
     return count[process_of(leader)] >= count[process_of(other)] + 2
+
+
+# ---- End the PostgreSQL session of a lease holder that was stopped inside a transaction, so that another can take over
+# In: a connection, and the name that the lease gives such a session (`Lease.session_name`). Out: no stalled session
+# of that name is left, or an error names the one that this role may not end. Promises: only a session inside a
+# transaction of that very lease is ended, because the name is set for one transaction (so neither a reused process id
+# nor a pooled session is mistaken for it); a session that is working is left alone, however long it takes. Why: only
+# the end of the session frees the row that it has locked, and no timeout of the server fires while it waits for the
+# rows of a COPY. On SQLite no session can be ended: `engine.unavailable` names the process that holds the write lock.
+
+
+# Only members of pg_read_all_stats see what another role's session waits for; the others see NULL. All see its name.
+_END_STOPPED = text("""
+SELECT pid, usename, stalled, CASE WHEN stalled THEN pg_terminate_backend(pid, 5000) END AS ended
+FROM (
+  SELECT pid, usename,
+         wait_event_type = 'Client' AND xact_start < clock_timestamp() - make_interval(secs => :lasts_s) AS stalled
+  FROM pg_stat_activity
+  WHERE datname = current_database() AND application_name = :session_name AND pid <> pg_backend_pid()
+) holder
+""")
+_INSUFFICIENT_PRIVILEGE = "42501"
+_RIGHTS = (
+    "Let all ingesters use one role, GRANT pg_signal_backend, pg_read_all_stats TO this one, or have an "
+    "administrator end the session: SELECT pg_terminate_backend(pid)."
+)
+
+
+def end_stopped_holder(connection: Connection, session_name: str, lasts_s: float) -> None:
+    """End the session of this name if its transaction is older than `lasts_s` and waits for the client.
+
+    Does nothing on SQLite. Raises LeaseHeldError if this role may not see or end the session.
+    """
+    if connection.dialect.name == "sqlite":
+        return
+    this = {"session_name": session_name, "lasts_s": lasts_s}
+    try:
+        holder = connection.execute(_END_STOPPED, this).first()
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            raise
+        raise _held("a session") from error
+    if holder is not None and holder.stalled is None:
+        raise _held(f"session {holder.pid} of role {holder.usename}")
+
+
+def _held(by: str) -> LeaseHeldError:
+    return LeaseHeldError(
+        f"The lease has expired, but {by} has it in an open transaction that this role may not end.",
+        hint=_RIGHTS,
+    )
+
+
+# ---- Names of lease holders: unique names that identify a process, and whether the process of a name still runs
+# In: nothing, or a holder's name. Out: a name; or yes, no, or None where this process cannot know. Promises: `lives`
+# never returns False for a process of another host, boot or PID namespace (such as a container with the same host
+# name), nor for another user's process that /proc hides. Does not know leases.
+
+
+_NAME = re.compile(r".*:([1-9]\d{0,8}):([0-9a-f]{8})-(\d+)-[0-9a-f]+", re.DOTALL)
+
+
+def holder_name() -> str:
+    """Return a new, unique name for this process: `host:pid:place-start-nonce`, as `lives` reads it."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}:{pid}:{_place()}-{begun(pid)}-{secrets.token_hex(3)}"
+
+
+def process_of(holder: str) -> str:
+    """Return the process part of a holder's name: a daemon holds each of its leases under another name."""
+    return holder.rpartition(":")[0]
+
+
+def lives(holder: str) -> bool | None:
+    """Return whether a holder's process still runs; None if this process cannot see it."""
+    name = _NAME.fullmatch(holder)
+    if name is None or name[2] != _place():
+        return None
+    pid = int(name[1])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # the process exists, but belongs to another user
+    state, since = state_and_begin(pid)
+    return None if not since else since == name[3] and state not in "ZX"
+
+
+def begun(pid: int) -> str:
+    """Return when a process started, in clock ticks since boot; "" if unknown. Tells apart uses of one process id."""
+    return state_and_begin(pid)[1]
+
+
+def _place() -> str:
+    """Return a digest of this boot and PID namespace, within which process ids are unique; "" if /proc lacks them."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:8]

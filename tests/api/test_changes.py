@@ -30,11 +30,11 @@ from lineage_store.errors import (
     LineageParamValueError,
     LineageQuerySummaryDataError,
 )
-from lineage_store.ingest import base_dirs
-from lineage_store.operations.forget import forget
-from lineage_store.store.database.engine import writing
+from lineage_store.ingest import lease
+from lineage_store.operations.base_dirs import forget
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import train_job
-from lineage_store.store.writes import revisions
+from lineage_store.store.writes import jobs as revisions
 
 OLD = 1_700_000_000
 
@@ -105,7 +105,7 @@ def looked_again(follower: Follower) -> list[str]:
 
 
 def stamp(store: LineageStore, base_dir: Path, *train_ids: str) -> None:
-    base_dir_id = base_dirs.register(store.engine, base_dir)
+    base_dir_id = lease.register(store.engine, base_dir)
     with writing(store.engine) as connection:
         jobs = select(train_job.c.id).where(train_job.c.train_id.in_(train_ids))
         revisions.stamp(connection, base_dir_id, connection.execute(jobs).scalars().all())
@@ -275,7 +275,7 @@ def test_what_commits_late_is_told_though_later_revisions_were_told_before(
     with LineageStore(postgres_url, settings=Settings()) as store:
         for base_dir in (one, two):
             store.ingest(base_dir)
-        first = base_dirs.register(store.engine, one)
+        first = lease.register(store.engine, one)
         reader = Reader(store)
         with writing(store.engine) as connection:
             job = connection.execute(select(train_job.c.id).where(train_job.c.train_id == "./a")).scalar_one()
@@ -302,7 +302,7 @@ def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_
     def write_often(place: Path, seed: int) -> None:
         chance = random.Random(seed)
         with LineageStore(database_url, settings=Settings()) as own:
-            number = base_dirs.register(own.engine, place)
+            number = lease.register(own.engine, place)
             jobs = column(own.engine, "SELECT id FROM train_job WHERE base_dir_id = :of", of=number)
             for _ in range(15):
                 with writing(own.engine) as connection:

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, event
 from helpers.databases import end_all_sessions
 from helpers.log_writer import Log
 from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary_lineage, get_summary_lineage
-from lineage_store.api import open_stores
+from lineage_store.api import mindinsight
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
     yield
-    open_stores._close_all()
+    mindinsight._close_all()
 
 
 @pytest.fixture
@@ -101,11 +101,11 @@ def test_a_file_that_is_gone_is_made_anew(sqlite_url: str, base_dir: Path) -> No
 
 
 def test_only_so_many_stay_open_and_those_in_use_are_not_closed(tmp_path: Path, base_dir: Path) -> None:
-    urls = [f"sqlite:///{tmp_path}/{number}.db" for number in range(open_stores.MOST + 3)]
-    with open_stores.kept_store(urls[0]) as first:
+    urls = [f"sqlite:///{tmp_path}/{number}.db" for number in range(mindinsight.MOST + 3)]
+    with mindinsight.kept_store(urls[0]) as first:
         for url in urls:
             assert count(base_dir, url) == 1
-        assert len(open_stores._KEPT) == open_stores.MOST
+        assert len(mindinsight._KEPT) == mindinsight.MOST
         assert first.filter_lineage()["count"] == 1
     with connections() as seen:
         assert count(base_dir, urls[-1]) == 1
@@ -119,13 +119,13 @@ def test_a_store_that_failed_is_not_kept(postgres_url: str, base_dir: Path) -> N
     end_all_sessions(postgres_url)
     with pytest.raises(DatabaseUnavailableError):
         filter_summary_lineage(base_dir, store=postgres_url, refresh=False)
-    assert open_stores._KEPT == {}
+    assert mindinsight._KEPT == {}
     assert count(base_dir, postgres_url) == 1
 
 
 def test_threads_share_one(database_url: str, base_dir: Path) -> None:
     assert count(base_dir, database_url) == 1
-    open_stores._close_all()
+    mindinsight._close_all()
     answers: list[int] = []
 
     def ask() -> None:
@@ -137,7 +137,7 @@ def test_threads_share_one(database_url: str, base_dir: Path) -> None:
     for thread in threads:
         thread.join()
     assert answers == [1] * 40
-    assert len(open_stores._KEPT) == 1
+    assert len(mindinsight._KEPT) == 1
 
 
 _FORKS = """

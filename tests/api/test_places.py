@@ -11,10 +11,10 @@ from sqlalchemy import event
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api.places import find_job
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
+from lineage_store.store.catalog.refs import find_job
 
 
 @pytest.fixture

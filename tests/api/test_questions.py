@@ -20,7 +20,7 @@ from lineage_store import (
     get_summary_lineage,
 )
 from lineage_store.config import Settings
-from lineage_store.store.database import default_location
+from lineage_store.store import opened as default_location
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from lineage_store import DatabaseUnavailableError, LineageStore, filter_summary
 from lineage_store.api.reports import ChangeKind, Replay
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, SchemaTooOldError
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 
 JOBS = ["./a", "./b"]
 

@@ -31,9 +31,9 @@ from lineage_store import (
 )
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh as refreshing
-from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations.forget import forget
+from lineage_store.ingest.lease import register as register_base_dir
+from lineage_store.operations.base_dirs import forget
 from lineage_store.store.schema.tables import ingest_lease
 
 
@@ -186,7 +186,7 @@ def test_a_disk_that_does_not_answer_fails_no_question(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "lineage_store")
-    monkeypatch.setattr("lineage_store.ingest.read.batches.MANY_FILES", 2)
+    monkeypatch.setattr("lineage_store.ingest.read.queue.MANY_FILES", 2)
     monkeypatch.setattr("lineage_store.worker._ENDS_WITHIN_S", 0.1)
     with LineageStore(sqlite_url, settings=Settings()) as store:
         filter_summary_lineage(base_dir, store=store)

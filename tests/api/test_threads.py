@@ -12,7 +12,7 @@ from sqlalchemy import event
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.store.database import pool
+from lineage_store.store.database import connections
 
 THREADS, JOBS, POOL_SIZE = 100, 20, 5
 
@@ -28,7 +28,9 @@ def base_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(database_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LineageStore]:
-    monkeypatch.setattr(pool, "WAIT_S", 600.0)  # a hundred want five connections, on however busy a machine
+    monkeypatch.setattr(
+        connections, "WAIT_S", 600.0
+    )  # a hundred want five connections, on however busy a machine
     with LineageStore(database_url, settings=Settings(pool_size=POOL_SIZE)) as store:
         store.ingest(base_dir)
         yield store

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from lineage_store.api.where import combined, read_removal, read_sort, read_where
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.removing import in_words
+from lineage_store.query.condition_dict import in_words, parse
+from lineage_store.query.condition_text import combined, read_removal, read_sort, read_where
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_store.cli.tables import shown
-from lineage_store.csv_values import for_csv, rows_for_csv
-from lineage_store.json_values import for_json
+from lineage_store.plain_values import for_csv, for_json, instant, rows_for_csv
 from lineage_store.texts import escaped
-from lineage_store.times import instant
 
 ANY = [
     *(

@@ -18,10 +18,10 @@ from helpers.log_writer import Log
 from helpers.program import PROGRAM, Run, on_terminal
 from helpers.waiting import wait_until
 from lineage_store.cli.app import VERBS, report
-from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import register as register_base_dir
 from lineage_store.store import leases
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 

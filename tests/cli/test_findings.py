@@ -18,9 +18,9 @@ from lineage_store import LineageStore
 from lineage_store.finding_kinds import KINDS, SECTIONS, Kind, Severity
 from lineage_store.findings import Finding, exit_code, finding, of_database, severity_of
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, writing
+from lineage_store.store.database.db import database_time, writing
 from lineage_store.store.records import relative_path
-from lineage_store.store.writes.problems import set_file_problems
+from lineage_store.store.writes.ingest_log import set_file_problems
 
 FAULTS = ROOT / "docs" / "faults.md"
 

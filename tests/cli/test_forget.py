@@ -10,8 +10,7 @@ import pytest
 
 from helpers.engines import opened
 from helpers.program import Run
-from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import hold_lease, register
 
 
 class Terminal(io.StringIO):

@@ -21,7 +21,7 @@ from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError, LineageSearchConditionParamError
-from lineage_store.store.database.engine import database_time, writing
+from lineage_store.store.database.db import database_time, writing
 from lineage_store.store.schema.tables import base_dir as base_dir_table
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from helpers.program import Run
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 
 
 def test_a_store_is_backed_up_and_restored_and_says_since_when_it_reads_again(

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.log_writer import Log
 from helpers.program import PROGRAM
-from lineage_store.ingest.read.batches import MANY_FILES
+from lineage_store.ingest.read.queue import MANY_FILES
 
 OTHERS = ("alembic", "click", "google", "lineage_store", "numpy", "psycopg", "sitecustomize", "sqlalchemy")
 HOSTILE = "open({ran!r}, 'a').write(__name__ + '\\n'); raise ImportError('hostile')\n"

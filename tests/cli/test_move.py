@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from helpers.program import Run
-from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.lease import hold_lease
-from lineage_store.store.database.engine import open_engine
+from lineage_store.ingest.lease import hold_lease, register
+from lineage_store.store.database.db import open_engine
 
 
 def test_a_renamed_base_dir_keeps_what_people_wrote(run: Run, stored: Path, tmp_path: Path) -> None:

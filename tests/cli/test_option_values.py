@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_store.cli.option_values import refusal
+from lineage_store.cli.session import refusal
 
 
 def test_a_guess_from_the_store_cannot_write_to_the_terminal() -> None:

@@ -15,10 +15,10 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from helpers.program import Run
-from lineage_store import LineageStore, logs
+from lineage_store import LineageStore, program
 from lineage_store.cli import app
 from lineage_store.cli.app import VERBS
-from lineage_store.store.database.locks import command_of
+from lineage_store.program import command_of
 from lineage_store.texts import without_passwords
 
 CANARY = "c4n4ry"
@@ -130,7 +130,7 @@ def test_help_shows_no_setting_in_force(run: Run, monkeypatch: pytest.MonkeyPatc
 def test_log_lines_do_not_have_it(style: str, capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    logs.configure("info", style)
+    program.configure("info", style)
     try:
         raise ValueError(FAILING[0])
     except ValueError:
@@ -148,7 +148,7 @@ def test_log_lines_do_not_have_it(style: str, capsys: pytest.CaptureFixture[str]
 def test_log_lines_say_the_time_as_rfc_3339_writes_it(style: str, capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    logs.configure("info", style)
+    program.configure("info", style)
     begun = datetime.now(UTC)
     try:
         logging.getLogger("x").info("started")
@@ -164,7 +164,7 @@ HOSTILE = "\x1b]0;mine\x07\nlineage-store: all is well \x9b2J \u202e"
 
 
 @pytest.mark.parametrize(
-    "start", [partial(logs.configure, "info", "console"), partial(app._log_to_stderr, 0)]
+    "start", [partial(program.configure, "info", "console"), partial(app._log_to_stderr, 0)]
 )
 def test_no_log_line_steers_a_terminal(start: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()

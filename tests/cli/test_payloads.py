@@ -53,7 +53,7 @@ def test_very_many_are_all_written(run: Run, tmp_path: Path, monkeypatch: pytest
     log.write_summary(tmp_path / "base" / "run")
     run("ingest", tmp_path / "base")
     for at_a_time in (1, 6, 7, 8):
-        monkeypatch.setattr("lineage_store.cli.verbs.payloads._AT_A_TIME", at_a_time)
+        monkeypatch.setattr("lineage_store.cli.verbs.samples._AT_A_TIME", at_a_time)
         to = tmp_path / f"to_{at_a_time}"
         assert run("histograms", tmp_path / "base" / "run", "w", "--to", to, "--stop", 16).code == 0
         assert {file.name for file in to.iterdir()} == {f"{3 * step}.csv" for step in range(6)}

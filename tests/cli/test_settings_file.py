@@ -6,9 +6,8 @@ import tomllib
 from pathlib import Path
 
 from helpers.base_dirs import ROOT
-from lineage_store.config import SETTING_FIELDS
-from lineage_store.setting_sources import flattened, load
-from lineage_store.store.database.engine import sqlite_path
+from lineage_store.config import SETTING_FIELDS, flattened, load
+from lineage_store.store.database.db import sqlite_path
 
 FILE = ROOT / "config" / "lineage_store.toml"
 SERVICE = ROOT / "config" / "lineage-store.service"

@@ -24,7 +24,7 @@ from helpers.program import Run
 from lineage_store import LineageStore
 from lineage_store.store.admin.read_only_sql import _ONLY_READS
 from lineage_store.store.admin.roles import Roles, grant
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema import tables
 
 WRITES = [

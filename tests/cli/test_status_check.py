@@ -13,11 +13,10 @@ from helpers.engines import opened
 from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store.config import Settings
-from lineage_store.ingest import refresh
-from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import hold_lease
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.ingest.lease import hold_lease, register
+from lineage_store.store.database.db import open_engine, writing
 
 
 def long_ago(url: str) -> None:
@@ -62,7 +61,7 @@ def test_a_backlog_that_nobody_reads_is_not_well_and_one_that_is_read_is_told(
     for number in range(4):
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"{number}")
     with opened(on_sqlite) as engine:
-        refresh.ingest(engine, base_dir, Settings(), should_stop=lambda: True)
+        pipeline.ingest(engine, base_dir, Settings(), should_stop=lambda: True)
         checked = run("status", "--check")
         assert checked.code == 1
         assert f"{base_dir}: 7 log files wait to be read" in checked.out

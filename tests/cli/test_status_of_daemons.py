@@ -25,7 +25,7 @@ from helpers.program import Finished, Run
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon import scheduler
-from lineage_store.store.database import engine as engines
+from lineage_store.store.database import db
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.2, "discovery_interval_s": 0.2, "lease_s": 1.5}
 WELL = "All is well.\n"
@@ -79,7 +79,7 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
     code: int,
     remedy: list[str],
 ) -> None:
-    monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.database.connections.BUSY_TIMEOUT_S", 0.05)
     monkeypatch.setattr(scheduler, "LOOK_EVERY_S", 0.1)
     log = Log().scalar(0, "growing", 0.5)
     path = log.write_summary(base_dir / "growing")
@@ -151,10 +151,10 @@ def test_who_leads_the_shards_of_a_base_dir_is_told(run: Run, on_sqlite: str, ba
 def test_who_has_locked_others_out_is_told(run: Run, postgres_url: str, base_dir: Path) -> None:
     database = ("--database", postgres_url)
     assert run(*database, "ingest", base_dir).code == 0
-    engine, other = engines.open_engine(postgres_url), engines.open_engine(postgres_url)
-    with engines.writing(engine) as connection:
+    engine, other = db.open_engine(postgres_url), db.open_engine(postgres_url)
+    with db.writing(engine) as connection:
         connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
-    with engines.writing(engine) as connection:
+    with db.writing(engine) as connection:
         connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
         (pid,) = connection.execute(text("SELECT pg_backend_pid()")).one()
         locked_out = threading.Thread(target=ingest, args=(other, base_dir))
@@ -169,10 +169,10 @@ def test_who_has_locked_others_out_is_told(run: Run, postgres_url: str, base_dir
 
 
 def test_a_server_that_only_reads_is_told(run: Run, postgres_url: str, base_dir: Path) -> None:
-    engine = engines.open_engine(postgres_url)
+    engine = db.open_engine(postgres_url)
     database = ("--database", postgres_url)
     assert run(*database, "ingest", base_dir).code == 0
-    with engines.writing(engine) as connection:
+    with db.writing(engine) as connection:
         connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
     engine.dispose()
     with faults.read_only(engine):
@@ -225,7 +225,7 @@ def test_a_killed_daemon_is_well_where_ingest_reads_instead(
 ) -> None:
     daemon_process.kill()
     daemon_process.wait()
-    engine = engines.open_engine(on_sqlite)
+    engine = db.open_engine(on_sqlite)
     let_leases_expire(engine)
     engine.dispose()
     assert run("ingest", base_dir).code == 0

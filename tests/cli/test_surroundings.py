@@ -20,11 +20,10 @@ from helpers.log_writer import Log
 from helpers.program import PROGRAM, Run
 from helpers.users import ANOTHER_USER, another_user, needs_root, open_elsewhere
 from lineage_store import LineageStore
-from lineage_store.config import Settings
+from lineage_store.config import Settings, load
 from lineage_store.errors import ConfigError, MindInsightException, PermissionDeniedError
-from lineage_store.setting_sources import load
-from lineage_store.store.database import default_location
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store import opened
+from lineage_store.store.database.db import open_engine
 
 MANY = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n"
 
@@ -101,7 +100,7 @@ def test_a_user_without_a_home_has_a_store_elsewhere(
     for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "LINEAGE_STORE_DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    monkeypatch.setattr(default_location, "FALLBACK", tmp_path / "fallback")
+    monkeypatch.setattr(opened, "FALLBACK", tmp_path / "fallback")
     before = set(tmp_path.iterdir())
     done = run("ingest", base_dir)
     assert (done.code, "Unexpected" in done.err) == (0, False), done.err
@@ -115,22 +114,22 @@ def test_a_state_directory_that_may_not_be_written_to_is_passed_over_unless_the_
     state = shared / "state" / "lineage-store"
     state.mkdir(parents=True)
     monkeypatch.setenv("XDG_STATE_HOME", str(state.parent))
-    monkeypatch.setattr(default_location, "FALLBACK", shared / "fallback")
-    default_location.default_url(make_directory=False)  # what is imported late is root's
+    monkeypatch.setattr(opened, "FALLBACK", shared / "fallback")
+    opened.default_url(make_directory=False)  # what is imported late is root's
     os.chown(state, ANOTHER_USER, -1)
     state.chmod(0o500)
     with another_user():
-        assert default_location.default_url() == f"sqlite:///{shared}/fallback/store.db"
+        assert opened.default_url() == f"sqlite:///{shared}/fallback/store.db"
     assert stat.S_IMODE((shared / "fallback").stat().st_mode) == 0o700
     (shared / "fallback" / "store.db").touch()
     state.chmod(0o700)
     with another_user():
-        assert default_location.default_url() == f"sqlite:///{shared}/fallback/store.db"
+        assert opened.default_url() == f"sqlite:///{shared}/fallback/store.db"
     (state / "store.db").touch()
     state.chmod(0o500)
     with another_user():
-        assert default_location.default_url() == f"sqlite:///{state}/store.db"
-        assert default_location.default_url(make_directory=False) == f"sqlite:///{state}/store.db"
+        assert opened.default_url() == f"sqlite:///{state}/store.db"
+        assert opened.default_url(make_directory=False) == f"sqlite:///{state}/store.db"
 
 
 @pytest.fixture

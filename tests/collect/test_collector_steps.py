@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_store.collect.collecting_steps import plan
+from lineage_store.collect.collector_options import plan
 
 
 def collected(total: int, frequency: int, tensor_frequency: int | None = None) -> tuple[list[int], list[int]]:

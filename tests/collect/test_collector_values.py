@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lineage_store.collect.attempts import Attempts
-from lineage_store.collect.custom_values import (
+from lineage_store.collect.lost_values import Attempts
+from lineage_store.collect.user_values import (
     HYPER_CONFIG,
     checked,
     checked_user_info,

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lineage_store.collect import histograms, images
+from lineage_store.collect import encoding
 from lineage_store.collect.encoding import encode
-from lineage_store.collect.values import Batch, Entry
+from lineage_store.collect.entries import Batch, Entry
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.events import decode_summary
 from lineage_store.eventlog.mindspore.wire import summary_pb2
-from lineage_store.eventlog.records.framing import Frame, FrameReader
+from lineage_store.eventlog.tfrecord import Frame, FrameReader
 from lineage_store.eventlog.values import Histogram, PayloadValue
 
 
@@ -37,7 +37,7 @@ def histogram_of(values: NDArray[Any]) -> Histogram:
     ("valid", "buckets"), [(1, 2), (5, 2), (6, 3), (10, 3), (11, 2), (880, 89), (881, 90), (10**6, 90)]
 )
 def test_the_number_of_buckets_is_mindspores(valid: int, buckets: int) -> None:
-    assert histograms.bucket_count(valid) == buckets
+    assert encoding.bucket_count(valid) == buckets
 
 
 def test_what_is_not_finite_is_counted_apart() -> None:
@@ -103,7 +103,7 @@ def test_an_image_without_pillow_has_the_same_pixels(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("shape", [(2, 2, 4, 4), (1, 3, 0, 4), (3, 4, 4)])
 def test_other_arrays_are_no_images(shape: tuple[int, ...]) -> None:
-    assert not images.is_image(np.zeros(shape))
+    assert not encoding.is_image(np.zeros(shape))
 
 
 def _unfiltered(png: bytes) -> list[bytes]:

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lineage_store.collect.writer_thread import WriterThread
+from lineage_store.collect.writing import WriterThread
 
 
 class SlowDisk:

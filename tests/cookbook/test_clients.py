@@ -19,7 +19,7 @@ from sqlalchemy import Engine, MetaData, create_engine, func, select
 
 from helpers.base_dirs import ROOT
 from helpers.cookbook import ANSWERS, QUERIES, approximately, plain
-from lineage_store.store.admin.publish import publish
+from lineage_store.store.admin.snapshots import publish
 from lineage_store.store.schema.views import VIEWS
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine
 
 from helpers.cookbook import ANSWERS, QUERIES, approximately, plain
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 
 
 def test_every_query_has_an_answer() -> None:

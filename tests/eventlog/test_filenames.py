@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.mindspore.filenames import compose, ignored_reason, parse
 from lineage_store.eventlog.values import ParsedName
-from lineage_store.times import CALENDAR_END
+from lineage_store.plain_values import CALENDAR_END
 
 # Every form that MindSpore and MindInsight have written, and what MindInsight's pattern lets in besides.
 FORMS = {

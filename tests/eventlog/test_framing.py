@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from helpers.frames import read_frames
 from helpers.log_writer import Log
-from lineage_store.eventlog.records.crc import length_checksum, length_checksums, masked_crc32c
-from lineage_store.eventlog.records.framing import (
+from lineage_store.eventlog.tfrecord import (
     DEFAULT_MAX_FRAME_BYTES,
     OVERHEAD_BYTES,
     Frame,
@@ -23,6 +22,9 @@ from lineage_store.eventlog.records.framing import (
     SuspectReason,
     encode_frame,
     encode_header,
+    length_checksum,
+    length_checksums,
+    masked_crc32c,
 )
 
 PAYLOADS = [b"first", b"", b"\x00" * 40, bytes(range(256))]

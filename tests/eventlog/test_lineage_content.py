@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from helpers.frames import read_frames
 from helpers.log_writer import Log
-from lineage_store.eventlog.mindspore.events import decode_lineage
-from lineage_store.eventlog.mindspore.lineage_content import shortest_decimal, user_info
+from lineage_store.eventlog.mindspore.events import decode_lineage, shortest_decimal, user_info
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent
-from lineage_store.ingest.decode.named_values import MetricTextError, parse_metric
+from lineage_store.ingest.decode.lineage_fold import MetricTextError, parse_metric
 
 EXPECTED = Path(__file__).resolve().parents[1] / "golden" / "expected"
 

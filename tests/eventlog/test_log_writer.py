@@ -7,7 +7,7 @@ from pathlib import Path
 
 from helpers.frames import read_frames
 from helpers.log_writer import GrowingFile, Log
-from lineage_store.eventlog.records.framing import NeedData, Suspect
+from lineage_store.eventlog.tfrecord import NeedData, Suspect
 
 
 def test_same_calls_give_the_same_bytes() -> None:

@@ -18,7 +18,7 @@ from helpers.frames import read_frames
 from helpers.log_writer import Log, histogram, image, landscape, png, scalar, tensor
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.events import decode_summary
-from lineage_store.eventlog.mindspore.graphs import GraphInput, GraphType
+from lineage_store.eventlog.mindspore.payloads import GraphInput, GraphType
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.eventlog.values import EventDecodeError, Image, PayloadValue
 

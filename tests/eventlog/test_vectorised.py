@@ -29,10 +29,10 @@ from helpers.generated_events import (
     without_tag,
 )
 from helpers.log_writer import Log, histogram, image, scalar, tensor
-from lineage_store.eventlog.columns import Decoded
-from lineage_store.eventlog.mindspore import vectorised
+from lineage_store.eventlog.mindspore import event_columns
 from lineage_store.eventlog.mindspore.events import decode_summary
-from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
+from lineage_store.eventlog.protobuf_columns import Decoded
+from lineage_store.eventlog.tfrecord import DEFAULT_MAX_FRAME_BYTES, encode_frame
 from lineage_store.eventlog.values import PayloadValue, ScalarValue
 
 Description = tuple[Any, ...]
@@ -90,7 +90,7 @@ def check(buffer: bytes, *borders: int) -> tuple[int, int]:
         frames += found
         numbers += [number] * len(found)
         read_to.append(outcome.position)
-    decoded = vectorised.decode(buffer, segments, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
+    decoded = event_columns.decode(buffer, segments, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
     assert decoded.frames.segment.tolist() == numbers
     assert decoded.frames.read_to.tolist() == read_to
     assert decoded.frames.start.tolist() == [frame.position for frame in frames]
@@ -143,9 +143,9 @@ def test_regular_frames_are_read_by_the_fast_path_up_to_where_the_buffer_is_cut(
 ) -> None:
     content = b"".join(regular(chance, chance.randrange(64, 120)))
     frames, read = check(content)
-    assert frames - read < vectorised.FEWEST_TO_WALK < frames
+    assert frames - read < event_columns.FEWEST_TO_WALK < frames
     frames, read = check(content[: chance.randrange(len(content))])
-    assert frames - read < vectorised.FEWEST_TO_WALK
+    assert frames - read < event_columns.FEWEST_TO_WALK
 
 
 @given(CHANCES)
@@ -253,7 +253,7 @@ def test_lengths_that_repeat_in_a_cycle_end_where_the_cycle_is_broken(
         frames[place] = chance.choice([b"", event(1, scalar("other", 1)), frames[place][:-1] + b"!"])
     content = b"".join(frames)
     found, read = check(content[: len(content) - chance.choice([0, 1, 13, 40])])
-    assert found - read < vectorised.FEWEST_TO_WALK
+    assert found - read < event_columns.FEWEST_TO_WALK
 
 
 def test_very_many_tags_are_read_and_where_each_has_few_values_they_are_left() -> None:

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
 
 from helpers.stored_jobs import inserted
-from lineage_store.ingest.decode.named_values import named_values
+from lineage_store.ingest.decode.lineage_fold import named_values
 from lineage_store.store.catalog.registry import next_numbers
-from lineage_store.store.records import FileLineage
+from lineage_store.store.records import FileLineage, Statistics, nullable, statistics
 from lineage_store.store.schema import tables
-from lineage_store.store.statistics import Statistics, nullable, statistics
 from lineage_store.store.writes.jobs import refresh_jobs
 from lineage_store.store.writes.lineage import files_of_jobs, number_evaluations
-from lineage_store.store.writes.series import recompute_supersession
+from lineage_store.store.writes.samples import recompute_supersession
 from lineage_store.texts import key
 
 LIVE_WITHIN_S = 600.0

@@ -20,21 +20,21 @@ FRESH_STORE = """
 from alembic.migration import MigrationContext
 from helpers.engines import opened
 from lineage_store import LineageStore
-from lineage_store.store.database.engine import open_engine, writing
-from lineage_store.store.database.sqlite import APPLICATION_ID
-from lineage_store.store.schema import descriptions, upgrade, view_ddl
+from lineage_store.store.database.db import open_engine, writing
+from lineage_store.store.database.connections import APPLICATION_ID
+from lineage_store.store.schema import descriptions, upgrade
 from lineage_store.store.schema.tables import metadata
 
 def fresh_store(path):
     with opened(f"sqlite:///{path}") as engine, writing(engine) as connection:
         metadata.create_all(connection)
-        view_ddl.create(connection)
+        descriptions.create(connection)
         descriptions.store(connection)
         alembic = MigrationContext.configure(connection, opts={"version_table": upgrade.VERSION_TABLE})
         alembic._ensure_version_table()
         connection.exec_driver_sql(f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{upgrade.HEAD}')")
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        view_ddl.mark_up_to_date(connection, upgrade.VERSION_TABLE)
+        descriptions.mark_up_to_date(connection, upgrade.VERSION_TABLE)
     return LineageStore(f"sqlite:///{path}")
 """
 

@@ -154,7 +154,7 @@ def make_store(url: str) -> None:
     """Make an empty store in the layout that the tests are to use."""
     from lineage_store.store.admin.distributing import distribute
     from lineage_store.store.admin.partitioning import lay_out
-    from lineage_store.store.database.engine import open_engine
+    from lineage_store.store.database.db import open_engine
     from lineage_store.store.schema.distribution import Part
     from lineage_store.store.schema.upgrade import upgrade
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 
 
 @contextmanager

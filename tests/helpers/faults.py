@@ -18,7 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from helpers.databases import needs_databases
 from helpers.engines import url_of
 from helpers.ingesting import column
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 
 _END_SESSIONS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'"
 _WITHOUT_SPACE = (  # in the session's own schema, which hides ours: the store's catalog stays as it is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_store.eventlog.records.framing import (
+from lineage_store.eventlog.tfrecord import (
     DEFAULT_MAX_FRAME_BYTES,
     Buffer,
     Frame,

@@ -19,7 +19,7 @@ from helpers.base_dirs import GOLDEN
 from helpers.frames import read_frames
 from helpers.log_writer import histogram, image, scalar, tensor
 from lineage_store.eventlog.mindspore.wire import summary_pb2
-from lineage_store.eventlog.records.framing import encode_frame
+from lineage_store.eventlog.tfrecord import encode_frame
 
 Value = summary_pb2.Summary.Value
 

@@ -11,16 +11,16 @@ from sqlalchemy import Engine, Row, text, update
 
 from helpers.waiting import wait_until
 from lineage_store.config import Settings
-from lineage_store.ingest import refresh
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.report import IngestReport
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import ingest_lease
 
 
 def ingest(engine: Engine, base_dir: Path, **settings: Any) -> IngestReport:
     """Run one pass over a base dir, with default settings except the given ones."""
-    return refresh.ingest(engine, base_dir, Settings(**settings))
+    return pipeline.ingest(engine, base_dir, Settings(**settings))
 
 
 def rows(engine: Engine, query: str, **parameters: Any) -> list[Row[Any]]:

@@ -20,7 +20,7 @@ import google_crc32c
 import numpy as np
 
 from lineage_store.eventlog.formats import LogFormat
-from lineage_store.eventlog.records.framing import Buffer, Frame, NeedData, Suspect, SuspectReason
+from lineage_store.eventlog.tfrecord import Buffer, Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import (
     EventDecodeError,
     LineageEvent,

@@ -16,7 +16,7 @@ from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.removal import CleanUp
 from lineage_store.store.schema.tables import ingest_lease, metadata
 
 GREATEST = 2**63 - 1

@@ -14,9 +14,9 @@ from google.protobuf.json_format import MessageToDict
 
 from helpers.frames import read_frames
 from lineage_store.eventlog.mindspore import filenames
-from lineage_store.eventlog.mindspore.messages import parse
+from lineage_store.eventlog.mindspore.events import parse
 from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import NeedData
+from lineage_store.eventlog.tfrecord import NeedData
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
-from lineage_store.eventlog.records.framing import encode_frame
+from lineage_store.eventlog.tfrecord import encode_frame
 
 FIRST_WALL_TIME = 1_700_000_000.0
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from lineage_store.json_values import for_json
+from lineage_store.plain_values import for_json
 
 BEGIN = "/v1/mindinsight/"
 Tags = Mapping[str, Mapping[str, Sequence[str]]]

@@ -20,7 +20,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be anot
 _HOLD = """
 import sys
 from lineage_store import LineageStore
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 store = LineageStore(sys.argv[1])
 with reading(store.engine):
     print("open", flush=True)

@@ -13,11 +13,11 @@ from sqlalchemy import Engine, update
 from helpers.ingesting import column, ingest, let_leases_expire, rows, tick_until
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest import refresh
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.history import PART_S
+from lineage_store.ingest.pipeline import PART_S
 from lineage_store.query import status
-from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.database.db import database_time, reading, writing
 from lineage_store.store.schema.tables import ingest_cycle, ingest_lease, log_file
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05}
@@ -37,7 +37,7 @@ def write_jobs(base_dir: Path, count: int) -> list[Path]:
 def read_some(engine: Engine, base_dir: Path, batches: int = 1, **settings: Any) -> None:
     """Ingest, and stop after some batches."""
     asked, few = iter(range(10**6)), Settings(batch_files=1, **settings)
-    refresh.ingest(engine, base_dir, few, should_stop=lambda: next(asked) > 2 * batches + 9)
+    pipeline.ingest(engine, base_dir, few, should_stop=lambda: next(asked) > 2 * batches + 9)
 
 
 def base_dir_row(engine: Engine) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def test_the_ledger_and_states_are_true_for_files_not_yet_opened(engine: Engine,
         seen.append(base_dir_row(engine))
         return False
 
-    refresh.ingest(engine, base_dir, Settings(batch_files=4), should_stop=stop)
+    pipeline.ingest(engine, base_dir, Settings(batch_files=4), should_stop=stop)
     most = max(seen, key=lambda row: row["waiting_files"])
     assert (most["jobs"], most["reading_jobs"], most["waiting_files"]) == (10, 10, 10)
     assert most["waiting_bytes"] == most["pending_bytes"] == most["log_bytes"] == sizes
@@ -92,7 +92,7 @@ def test_a_finished_job_that_gets_a_file_is_reading_until_it_is_read(engine: Eng
     ingest(engine, base_dir)
     assert column(engine, "SELECT state FROM v_job") == ["finished"]
     curve().write_summary(base_dir / "0", 1_700_000_500).chmod(0o400)
-    refresh.ingest(engine, base_dir, Settings(), should_stop=lambda: True)
+    pipeline.ingest(engine, base_dir, Settings(), should_stop=lambda: True)
     assert column(engine, "SELECT state FROM v_job") == ["reading"]
     ingest(engine, base_dir)
     assert column(engine, "SELECT state FROM v_job") == ["finished"]
@@ -127,7 +127,7 @@ def test_growth_that_waits_longer_than_a_pass_counts(engine: Engine, base_dir: P
         path.write_bytes(curve(80).content)
     asked = iter(range(10**6))
     few = Settings(batch_files=1, poll_interval_s=0.05)
-    refresh.ingest(
+    pipeline.ingest(
         engine, base_dir, few, progress=lambda _: time.sleep(0.1), should_stop=lambda: next(asked) > 0
     )
     row = base_dir_row(engine)
@@ -199,7 +199,7 @@ def test_a_backlog_that_is_read_tells_its_rate_and_the_time_left(backlog: Engine
 
 def test_a_backlog_that_was_just_found_has_an_unknown_time_left(engine: Engine, base_dir: Path) -> None:
     write_jobs(base_dir, 3)
-    refresh.ingest(engine, base_dir, Settings(batch_files=1), should_stop=lambda: True)
+    pipeline.ingest(engine, base_dir, Settings(batch_files=1), should_stop=lambda: True)
     led(engine)
     with reading(engine) as connection:
         (found,) = status.read_status(connection).backlogs
@@ -236,7 +236,7 @@ def test_a_long_ingest_leaves_rows_while_it_reads(
     engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert PART_S > 0
-    monkeypatch.setattr("lineage_store.ingest.history.PART_S", 0.0)
+    monkeypatch.setattr("lineage_store.ingest.pipeline.PART_S", 0.0)
     write_jobs(base_dir, 5)
     ingest(engine, base_dir, batch_files=1)
     parts = rows(engine, "SELECT files_read, waiting_files, bytes_read FROM ingest_cycle ORDER BY id")

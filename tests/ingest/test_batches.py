@@ -19,11 +19,11 @@ from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.gc_pause import uncollected
-from lineage_store.ingest import refresh
-from lineage_store.ingest.read import batches
+from lineage_store.ingest import pipeline
+from lineage_store.ingest.read import queue
 from lineage_store.ingest.report import Progress
-from lineage_store.store.database.engine import open_engine
+from lineage_store.program import uncollected
+from lineage_store.store.database.db import open_engine
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_transaction_takes_few_files_that_bring_many_names(
     def note(report: Progress) -> None:
         written.append(report.files_waiting)
 
-    refresh.ingest(engine, base_dir, Settings(batch_rows=2_000, chunk_bytes=4096), progress=note)
+    pipeline.ingest(engine, base_dir, Settings(batch_rows=2_000, chunk_bytes=4096), progress=note)
     assert len(written) >= 3, "few transactions stored many names"
     assert column(engine, "SELECT count(*) FROM log_file WHERE byte_offset > 0") == [36]
 
@@ -74,7 +74,7 @@ def test_many_files_are_read_in_a_process(
     def read_here(*_: object) -> bytes:
         raise AssertionError("a log file was read in the process that writes")
 
-    monkeypatch.setattr(batches, "MANY_FILES", 2)
+    monkeypatch.setattr(queue, "MANY_FILES", 2)
     monkeypatch.setattr(os, "pread", read_here)
     ingest(engine, corpus, batch_files=5)
     assert natural_contents(engine) == read_in_a_thread
@@ -90,7 +90,7 @@ def test_many_files_are_read_in_a_thread_where_no_process_starts(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(batches, "MANY_FILES", 2)
+    monkeypatch.setattr(queue, "MANY_FILES", 2)
     monkeypatch.setattr(sys, "executable", no_python)
     ingest(sqlite_engine, corpus)
     assert natural_contents(sqlite_engine) == read_in_a_thread
@@ -102,11 +102,11 @@ def test_new_files_are_registered_before_any_is_read_and_all_are_read(engine: En
     for number in range(10):
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"{number}")
     settings = Settings(batch_files=2)
-    refresh.ingest(engine, base_dir, settings, progress=seen.append, should_stop=lambda: bool(seen))
+    pipeline.ingest(engine, base_dir, settings, progress=seen.append, should_stop=lambda: bool(seen))
     assert [progress.files_waiting for progress in seen] == [8]
     sizes = "SELECT size_bytes - byte_offset FROM log_file"
     assert [pending > 0 for pending in column(engine, sizes)].count(True) == 8
-    refresh.ingest(engine, base_dir, settings, progress=seen.append)
+    pipeline.ingest(engine, base_dir, settings, progress=seen.append)
     assert [progress.files_waiting for progress in seen] == [8, 6, 4, 2, 0]
     assert len(column(engine, "SELECT value FROM scalar_sample")) == 10
 
@@ -126,7 +126,7 @@ def test_a_batch_of_slow_files_ends_early_and_all_are_read(
     _write_jobs(base_dir, 4)
     seen = list[Progress]()
     monkeypatch.setattr(os, "pread", read_slowly)
-    refresh.ingest(engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
+    pipeline.ingest(engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
     assert [progress.files_waiting for progress in seen] == [3, 2, 1, 0]
     assert len(column(engine, "SELECT value FROM scalar_sample")) == 4
 
@@ -141,7 +141,7 @@ def test_files_that_fail_slowly_end_a_batch_too(
     _write_jobs(base_dir, 3)
     seen = list[Progress]()
     monkeypatch.setattr(os, "pread", fail_slowly)
-    refresh.ingest(sqlite_engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
+    pipeline.ingest(sqlite_engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
     assert [progress.files_waiting for progress in seen] == [2, 1, 0]
     monkeypatch.undo()
     ingest(sqlite_engine, base_dir)
@@ -154,10 +154,10 @@ def test_many_slow_files_together_do_not_fail_the_process_that_reads_them(
     slow = "import os, time\nread = os.pread\nos.pread = lambda *given: (time.sleep(0.11), read(*given))[1]\n"
     (tmp_path / "sitecustomize.py").write_text(slow)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
-    monkeypatch.setattr(batches, "MANY_FILES", 2)
+    monkeypatch.setattr(queue, "MANY_FILES", 2)
     _write_jobs(base_dir, 20)
     seen = list[Progress]()
-    refresh.ingest(sqlite_engine, base_dir, Settings(reading_deadline_s=2.0), progress=seen.append)
+    pipeline.ingest(sqlite_engine, base_dir, Settings(reading_deadline_s=2.0), progress=seen.append)
     assert seen[0].files_waiting < 20  # else the deadline ended the process, and none had been taken
     assert [progress.files_waiting for progress in seen][-1] == 0
     assert len(column(sqlite_engine, "SELECT value FROM scalar_sample")) == 20

@@ -13,10 +13,9 @@ from helpers.generated_events import CHANCES, SUMMARY_FILES, event, irregular, m
 from helpers.known_files import unread
 from helpers.log_writer import Log, histogram, image, tensor
 from lineage_store.config import Settings
-from lineage_store.eventlog.mindspore import filenames, vectorised
-from lineage_store.eventlog.records.framing import DEFAULT_MAX_FRAME_BYTES, encode_frame
-from lineage_store.ingest.decode.chunk import Chunk
-from lineage_store.ingest.decode.rows import Rows, from_chunks
+from lineage_store.eventlog.mindspore import event_columns, filenames
+from lineage_store.eventlog.tfrecord import DEFAULT_MAX_FRAME_BYTES, encode_frame
+from lineage_store.ingest.decode.rows import Chunk, Rows, from_chunks
 from lineage_store.store.records import Column, FileKey, FileSight, KnownFile, SampleColumns
 
 
@@ -103,8 +102,12 @@ def test_an_empty_tag_stays_empty_on_both_paths_and_a_graph_is_called_by_its_fil
 @settings(max_examples=50)
 def test_regular_frames_of_some_files_give_the_same_rows(chance: random.Random) -> None:
     contents = [b"".join(regular(chance, chance.randrange(64, 100))) for _ in range(chance.randrange(1, 4))]
-    decoded = vectorised.decode(contents[0], [(0, len(contents[0]))], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
-    assert len(decoded.left) < vectorised.FEWEST_TO_WALK  # else this would compare the plain path with itself
+    decoded = event_columns.decode(
+        contents[0], [(0, len(contents[0]))], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES
+    )
+    assert (
+        len(decoded.left) < event_columns.FEWEST_TO_WALK
+    )  # else this would compare the plain path with itself
     rows = check(*chunks_of(chance, *contents))
     assert all(each.sample_count >= 64 for each in rows.files)
 

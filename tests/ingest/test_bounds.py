@@ -18,12 +18,11 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest import commit
-from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.decode.lineage_fold import fold
-from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.ingest.read.batch import fill
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.database.db import database_time, reading
 from lineage_store.store.writes.lineage import current_events
 
 MOST_MIB = 450

@@ -15,11 +15,10 @@ from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.ingest import refresh
-from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.operations import reread
-from lineage_store.operations.verify import verifying
+from lineage_store.ingest.lease import register
+from lineage_store.operations import repair, verify
 
 SMALL: dict[str, Any] = {"chunk_bytes": 4096, "batch_rows": 50}
 """Settings by which a file of some hundred samples is read in many parts."""
@@ -384,7 +383,7 @@ def test_a_training_that_begins_anew_with_equal_bytes_is_no_copy(engine: Engine,
 
 
 def sound(engine: Engine, base_dir: Path) -> bool:
-    verdicts = verifying.verify(engine, base_dir, register(engine, base_dir), Settings())
+    verdicts = verify.verify(engine, base_dir, register(engine, base_dir), Settings())
     return all(not verdict.differences and not verdict.unreadable for verdict in verdicts)
 
 
@@ -397,7 +396,7 @@ def test_verification_and_reading_again_leave_copies_copies(
     ingest(engine, base_dir, **settings)
     assert sound(engine, base_dir)
     for _ in range(2):
-        reread.reingest(engine, base_dir, register(engine, base_dir), "./job", Settings(**settings))
+        repair.reingest(engine, base_dir, register(engine, base_dir), "./job", Settings(**settings))
         assert steps(engine) == list(range(1, 401))
         assert files(engine) == {NAME: ("open", None), copy.name: ("copy", NAME)}
         check_ledger(engine)
@@ -418,7 +417,7 @@ def test_a_pass_may_stop_between_any_two_transactions(
     extended(path.with_name(f"{NAME}.longer"), 301, 400)
     curve(1, 200).scalar(201, "loss", -1.0).write(path.with_name(f"{NAME}.other"))
     asked = iter(range(stops_after))
-    refresh.ingest(sqlite_engine, base_dir, Settings(**SMALL), should_stop=lambda: next(asked, None) is None)
+    pipeline.ingest(sqlite_engine, base_dir, Settings(**SMALL), should_stop=lambda: next(asked, None) is None)
     for _ in range(2):
         ingest(sqlite_engine, base_dir, **SMALL)
     assert len(steps(sqlite_engine)) == 400 + 201

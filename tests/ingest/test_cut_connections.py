@@ -16,8 +16,8 @@ from helpers.cut_proxy import TO_CLIENT, TO_SERVER, cut_proxy
 from helpers.ingesting import column, ingest, ledger_is_closed, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store.database import postgresql
-from lineage_store.store.database.engine import open_engine, reading
+from lineage_store.store.database import connections
+from lineage_store.store.database.db import open_engine, reading
 
 CUTS, STEPS_A_CUT = 14, 40
 
@@ -65,7 +65,7 @@ def test_a_connection_that_breaks_anywhere_loses_nothing_and_repeats_nothing(
 def test_a_server_that_accepts_and_does_not_answer_is_down(
     postgres_url: str, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(postgresql.CONNECTING, "connect_timeout", 2)
+    monkeypatch.setitem(connections.CONNECTING, "connect_timeout", 2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(short_path / ".s.PGSQL.5432"))
         silent.listen()

@@ -10,8 +10,7 @@ import pytest
 
 from helpers.known_files import unread
 from lineage_store.eventlog import formats
-from lineage_store.ingest.scan.diff import Change, diff, is_rewritten
-from lineage_store.ingest.scan.discovery import FoundFile
+from lineage_store.ingest.scan.discovery import Change, FoundFile, diff, is_rewritten
 from lineage_store.store.records import FileSight
 
 NAME = "events.out.events.summary.1700000000.0.host_MS"

@@ -17,13 +17,14 @@ from helpers.base_dirs import path_meant
 from helpers.ingesting import column, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest import base_dirs, pipeline
+from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.scan.directory_cache import RESTING_PER_SEARCH, DirectoryCache, Signs
 from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import tombstone, train_job
 
 NEVER_S = 1e9

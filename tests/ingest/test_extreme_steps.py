@@ -15,10 +15,9 @@ from helpers.known_files import unread
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames
-from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.decode.chunk import Chunk
-from lineage_store.ingest.decode.rows import from_chunks
-from lineage_store.operations.verify import verifying
+from lineage_store.ingest.decode.rows import Chunk, from_chunks
+from lineage_store.ingest.lease import register
+from lineage_store.operations import verify
 from lineage_store.store.records import FileSight
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -41,7 +40,7 @@ def test_every_order_of_extreme_steps_is_stored_and_verified(
     for table in ("scalar_sample", "payload_sample"):
         kept = f"SELECT count(*) FROM {table} GROUP BY job_id"
         assert column(engine, kept) == [len(EXTREME)] * len(orders)
-    verdicts = list(verifying.verify(engine, base_dir, register(engine, base_dir), Settings()))
+    verdicts = list(verify.verify(engine, base_dir, register(engine, base_dir), Settings()))
     assert [fault for each in verdicts for fault in (*each.differences, each.unreadable) if fault] == []
     ranges = rows(engine, "SELECT DISTINCT first_step, last_step FROM v_series WHERE tag = 'loss'")
     assert [tuple(row) for row in ranges] == [(LEAST, GREATEST)]

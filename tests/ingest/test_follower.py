@@ -25,11 +25,11 @@ from helpers.ingesting import (
 )
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.operations.forget import forget
+from lineage_store.ingest.lease import register
+from lineage_store.operations.base_dirs import forget
 from lineage_store.store import leases
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema.tables import log_file, train_job
 
 EAGER: dict[str, Any] = {

@@ -19,18 +19,18 @@ from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit, pipeline, refresh
+from lineage_store.ingest import commit, pipeline
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.store import leases
-from lineage_store.store.database.engine import writing
-from lineage_store.store.holders import holder_name, lives
-from lineage_store.store.leases import Lease
+from lineage_store.store.database.db import writing
+from lineage_store.store.leases import Lease, holder_name, lives
 
 ELSEWHERE = "elsewhere:1:abc"
 _HOLD = """
 import sys, time
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 with hold_lease(open_engine(sys.argv[1]), int(sys.argv[2]), 600, mode=sys.argv[3]):
     print("holds", flush=True)
     time.sleep(600)
@@ -162,8 +162,8 @@ def test_a_leader_elsewhere_that_lives_is_not_waited_for_longer(
 @pytest.mark.parametrize(
     "wait",
     [
-        lambda engine, base_dir: refresh.ingest(engine, base_dir, Settings(), should_stop=lambda: True),
-        lambda engine, base_dir: refresh.ingest(engine, base_dir, Settings(), waits=False),
+        lambda engine, base_dir: pipeline.ingest(engine, base_dir, Settings(), should_stop=lambda: True),
+        lambda engine, base_dir: pipeline.ingest(engine, base_dir, Settings(), waits=False),
     ],
     ids=["told to stop", "does not wait"],
 )

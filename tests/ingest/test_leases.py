@@ -20,13 +20,14 @@ from helpers.ingesting import column, ingest, let_leases_expire, rows, visible_s
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, DatabaseUnavailableError, LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit, pipeline
+from lineage_store.ingest import commit, pipeline
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.database.db import database_time, reading, writing
 from lineage_store.store.leases import Lease
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)

@@ -16,12 +16,11 @@ from helpers.ingesting import column, ingest, ledger_is_closed
 from helpers.known_files import unread
 from helpers.log_writer import Log
 from lineage_store.config import Settings
+from lineage_store.eventlog import tfrecord
 from lineage_store.eventlog.mindspore import filenames
-from lineage_store.eventlog.records import framing
-from lineage_store.eventlog.records import vectorised as frames_of
-from lineage_store.eventlog.records.framing import encode_frame, encode_header
+from lineage_store.eventlog.tfrecord import encode_frame, encode_header
 from lineage_store.ingest.decode import rows
-from lineage_store.ingest.decode.chunk import Chunk
+from lineage_store.ingest.decode.rows import Chunk
 from lineage_store.store.records import FileSight
 
 GOOD = Log().scalar(1, "loss", 0.5).content
@@ -40,10 +39,10 @@ def up_to_the_end(between: bytes = b"") -> Callable[[int], bytes]:
     """Headers each of which claims all that follows it."""
 
     def content(size: int) -> bytes:
-        part_bytes = framing.HEADER_BYTES + len(between)
+        part_bytes = tfrecord.HEADER_BYTES + len(between)
         begins = range(0, size - 100, part_bytes)
         return b"".join(
-            encode_header(size - begin - framing.OVERHEAD_BYTES) + between for begin in begins
+            encode_header(size - begin - tfrecord.OVERHEAD_BYTES) + between for begin in begins
         ) + bytes(100)
 
     return content
@@ -101,23 +100,23 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work]:
             work.checked_bytes += len(content)
             return call(crc, content)
 
-        def following(*given: Any, call: Any = framing.FrameReader.next) -> Any:
+        def following(*given: Any, call: Any = tfrecord.FrameReader.next) -> Any:
             work.places += 1
             return call(*given)
 
         def searched(
-            view: memoryview, first: int, last: int, most: int, call: Any = framing._valid_headers_between
+            view: memoryview, first: int, last: int, most: int, call: Any = tfrecord._valid_headers_between
         ) -> Any:
             work.searched_bytes += last - first
             return call(view, first, last, most)
 
         def together(
-            buffer: bytes, segments: Sequence[tuple[int, int]], call: Any = frames_of.read, **most: int
+            buffer: bytes, segments: Sequence[tuple[int, int]], call: Any = tfrecord.read, **most: int
         ) -> Any:
             work.together_bytes += sum(end - start for start, end in segments)
             return call(buffer, segments, **most)
 
-        found_at = vars(frames_of.Frames)["payload_start"].fget
+        found_at = vars(tfrecord.Frames)["payload_start"].fget
 
         def payload_starts(frames: Any) -> Any:
             work.passes += len(frames.start)
@@ -130,10 +129,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work]:
 
         monkeypatch.setattr(google_crc32c, "value", value)
         monkeypatch.setattr(google_crc32c, "extend", extend)
-        monkeypatch.setattr(framing.FrameReader, "next", following)
-        monkeypatch.setattr(framing, "_valid_headers_between", searched)
-        monkeypatch.setattr(frames_of, "read", together)
-        monkeypatch.setattr(frames_of.Frames, "payload_start", property(payload_starts))
+        monkeypatch.setattr(tfrecord.FrameReader, "next", following)
+        monkeypatch.setattr(tfrecord, "_valid_headers_between", searched)
+        monkeypatch.setattr(tfrecord, "read", together)
+        monkeypatch.setattr(tfrecord.Frames, "payload_start", property(payload_starts))
         monkeypatch.setattr(os, "pread", read)
         return work
 

@@ -18,10 +18,10 @@ from helpers.ingesting import column, ingest, open_problems, rows, visible_scala
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest import refresh
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.scan import survey
 from lineage_store.ingest.scan.discovery import Found
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 
 LOG = Log().version().scalar(1, "loss", 0.5)
 FILE = "events.out.events.summary.1700000000.0.host_MS"
@@ -91,7 +91,7 @@ def test_a_job_deleted_in_mid_pass_costs_only_itself(engine: Engine, base_dir: P
     for name in ("a", "b", "c", "d"):
         LOG.write_summary(base_dir / name)
     settings = Settings(batch_files=1)
-    refresh.ingest(  # when "a" is committed, "b" is being read
+    pipeline.ingest(  # when "a" is committed, "b" is being read
         engine, base_dir, settings, progress=lambda _: shutil.rmtree(base_dir / "c", ignore_errors=True)
     )
     assert column(engine, "SELECT count(*) FROM scalar_sample") == [3]
@@ -114,7 +114,7 @@ import os, sys
 from pathlib import Path
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 import sqlalchemy.dialects.sqlite, pwd, grp
 engine = open_engine(sys.argv[1])
 os.setgid(65534); os.setuid(65534)

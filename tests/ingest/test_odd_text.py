@@ -14,7 +14,7 @@ from helpers.ingesting import column, ingest, open_problems, rows
 from helpers.log_writer import Log
 from lineage_store import LineageStore, texts
 from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
-from lineage_store.ingest.decode import named_values, sample_columns
+from lineage_store.ingest.decode import lineage_fold, sample_columns
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.store.writes import lineage, samples
 from lineage_store.texts import from_stored
@@ -58,7 +58,7 @@ def test_names_that_share_a_key_are_one_and_harm_no_other_job(
     def colliding(name: str) -> int:
         return texts.key("a" if name == "b" else name)
 
-    for module in (named_values, sample_columns, lineage, samples):
+    for module in (lineage_fold, sample_columns, lineage, samples):
         monkeypatch.setattr(module, "key", colliding)
     Log().evaluation({"a": 1, "b": 2, "c": 3}).user_info(a="x", b="y").write_lineage(base_dir / "job")
     log = Log().scalars(1, {"a": 1.0, "b": 2.0}).scalar(2, "b", 3.0)

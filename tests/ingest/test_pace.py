@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lineage_store.ingest.daemon.backoff import LONGEST, SHARE, next_look_s
+from lineage_store.ingest.daemon.follower import LONGEST, SHARE, next_look_s
 
 
 def test_a_cheap_look_keeps_to_the_interval() -> None:

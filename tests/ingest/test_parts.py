@@ -15,12 +15,12 @@ from helpers.contents import natural_contents
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest.lease import register
 from lineage_store.ingest.scan import survey
 from lineage_store.ingest.scan.discovery import Found, scan, search
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 
 JOBS = [".", *(f"{letter}{end}" for letter in "abcde" for end in ("", "-b", "/b", "/b/c", "0"))]
 """Whose order as ids is not the order of a walk: `./a`, `./a-b`, `./a/b`, `./a0`."""

@@ -14,7 +14,7 @@ from helpers.stored_jobs import add_base_dir
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.admin import planner_statistics
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 
 
 def analysed(engine: Engine) -> bool:

@@ -16,12 +16,12 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.findings import finding
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.reread import retry
-from lineage_store.operations.verify import verifying
+from lineage_store.ingest.lease import register
+from lineage_store.operations import verify
+from lineage_store.operations.repair import retry
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, writing
-from lineage_store.store.writes import jobs, problems
+from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.writes import ingest_log, jobs
 
 NO_GRACE = {"suspect_grace_s": 0}
 MEASURES = "kind, count, bytes, range_start, first_range_end, last_range_start, range_end"
@@ -29,7 +29,7 @@ MEASURES = "kind, count, bytes, range_start, first_range_end, last_range_start, 
 
 def differences(engine: Engine, base_dir: Path, **settings: object) -> list[str]:
     base_dir_id = register(engine, base_dir)
-    verdicts = verifying.verify(engine, base_dir, base_dir_id, Settings(**settings))  # type: ignore[arg-type]
+    verdicts = verify.verify(engine, base_dir, base_dir_id, Settings(**settings))  # type: ignore[arg-type]
     return [each.what for verdict in verdicts for each in verdict.differences]
 
 
@@ -41,7 +41,7 @@ def listed(engine: Engine) -> dict[str, int]:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(problems, "MOST_OF_JOB", 3)
+    monkeypatch.setattr(ingest_log, "MOST_OF_JOB", 3)
     return 3
 
 
@@ -197,22 +197,22 @@ def test_a_text_of_any_length_is_cut(engine: Engine, base_dir: Path) -> None:
         found = finding("unreadable_file", "job", reason="x" * 1_000_000, me="me")
         for _ in range(2):
             now = database_time(connection)
-            problems.set_file_problems(connection, base_dir_id, {file: [found]}, now)
+            ingest_log.set_file_problems(connection, base_dir_id, {file: [found]}, now)
     assert column(engine, "SELECT length(reason) FROM v_ingest_problem") == [1000]
 
 
 def test_directories_that_cannot_be_looked_at_are_listed_in_turn_and_counted(
     engine: Engine, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(problems, "MOST_PATHS", 5)
+    monkeypatch.setattr(ingest_log, "MOST_PATHS", 5)
     base_dir_id = register(engine, base_dir)
     denied = finding("unreadable_path", "", reason="denied", me="me", case="denied")
     paths = [*(f"hostile/{number}" for number in range(20)), "honest/a", "zealous/b"]
     found = [replace(denied, subject=path) for path in paths]
     for _ in range(2):
         with writing(engine) as connection:
-            problems.set_path_problems(connection, base_dir_id, found, database_time(connection))
-            assert problems.path_problems_are(connection, base_dir_id, found)
+            ingest_log.set_path_problems(connection, base_dir_id, found, database_time(connection))
+            assert ingest_log.path_problems_are(connection, base_dir_id, found)
         shown = rows(engine, "SELECT path, kind, problems FROM v_ingest_problem ORDER BY kind DESC, path")
         assert {row.path for row in shown[:4]} == {"hostile/0", "hostile/1", "honest/a", "zealous/b"}
         assert (shown[4].kind, shown[4].problems) == ("more_paths", 18)
@@ -221,7 +221,7 @@ def test_directories_that_cannot_be_looked_at_are_listed_in_turn_and_counted(
         with writing(engine) as connection:
             now = database_time(connection)
             alone = [replace(denied, subject=f"new_{number}")]
-            problems.set_path_problems(connection, base_dir_id, alone, now)
+            ingest_log.set_path_problems(connection, base_dir_id, alone, now)
     assert column(engine, "SELECT count(*) FROM v_ingest_problem") == [6]
 
 

@@ -24,9 +24,9 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.scan import directory_cache
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
-from lineage_store.store.admin.publish import publish
-from lineage_store.store.database import pool
-from lineage_store.store.database.engine import open_engine, reading, sqlite_path
+from lineage_store.store.admin.snapshots import publish
+from lineage_store.store.database import connections
+from lineage_store.store.database.db import open_engine, reading, sqlite_path
 
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
 
@@ -82,7 +82,7 @@ def test_a_backup_that_is_put_back_is_brought_up_to_date(
 ) -> None:
     """As is a standby that lacks the last commits, when it takes over from its primary."""
     monkeypatch.setattr(
-        pool, "_RESTED_AFTER_S", rested_after_s
+        connections, "_RESTED_AFTER_S", rested_after_s
     )  # then whether it broke is asked before it is used
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job", 100).chmod(0o400)
     with following(engine, base_dir) as until:
@@ -107,7 +107,7 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_at_rest_is_brought
     postgres_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No error tells of it: connections that wait are seen to be broken, and are made anew."""
-    monkeypatch.setattr(pool, "_RESTED_AFTER_S", 0.0)
+    monkeypatch.setattr(connections, "_RESTED_AFTER_S", 0.0)
     monkeypatch.setattr(directory_cache, "DirectoryCache", partial(DirectoryCache, settled_after_ns=-1))
     engine = open_engine(postgres_url)
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "one", 100).chmod(0o400)

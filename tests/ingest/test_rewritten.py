@@ -14,7 +14,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import events
 from lineage_store.eventlog.values import ScalarValue
-from lineage_store.ingest import refresh
+from lineage_store.ingest import pipeline as refresh
 
 
 def curve(steps: int, factor: float, first: int = 0) -> Log:

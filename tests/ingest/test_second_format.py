@@ -15,8 +15,8 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.eventlog import formats, inspection
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.verify import verifying
+from lineage_store.ingest.lease import register
+from lineage_store.operations import verify
 from lineage_store.operations.why import why
 
 SETTINGS = Settings(chunk_bytes=4096, suspect_grace_s=0)
@@ -49,7 +49,7 @@ def metrics(base_dir: Path) -> Path:
 
 def faults(store: LineageStore, base_dir: Path) -> list[object]:
     """What verification finds wrong."""
-    verdicts = list(verifying.verify(store.engine, base_dir, register(store.engine, base_dir), SETTINGS))
+    verdicts = list(verify.verify(store.engine, base_dir, register(store.engine, base_dir), SETTINGS))
     assert verdicts
     return [fault for each in verdicts for fault in (*each.differences, each.unreadable) if fault]
 

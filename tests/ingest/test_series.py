@@ -15,10 +15,10 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.verify.verifying import verify
-from lineage_store.store.statistics import Statistics, statistics
-from lineage_store.store.writes.series import supersession
+from lineage_store.ingest.lease import register
+from lineage_store.operations.verify import verify
+from lineage_store.store.records import Statistics, statistics
+from lineage_store.store.writes.samples import supersession
 
 VALUES = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -1.5, 2.5, 2.5, 7.0])
 SAMPLES = st.lists(st.tuples(st.integers(-5, 30), VALUES), min_size=1, max_size=40)

@@ -34,21 +34,21 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.ingest import base_dirs, commit
+from lineage_store.ingest import commit
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import STANDS_BY
 from lineage_store.ingest.lease import divide, hold_lease
 from lineage_store.ingest.scan.discovery import scan
-from lineage_store.operations import health, remove
-from lineage_store.operations.reread import retry
+from lineage_store.operations import health, removal
+from lineage_store.operations.repair import retry
 from lineage_store.store import leases
 from lineage_store.store.admin import planner_statistics
-from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import database_time, reading, writing
-from lineage_store.store.leases import Lease
+from lineage_store.store.catalog.retention import Rules
+from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.leases import ALL, Lease, Shards
 from lineage_store.store.schema.tables import train_job
-from lineage_store.store.shards import ALL, Shards
-from lineage_store.store.writes.cycles import write_cycle
+from lineage_store.store.writes.ingest_log import write_cycle
 from lineage_store.texts import to_stored
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
@@ -265,7 +265,7 @@ def test_daemons_of_all_shards_give_way_to_who_wants_the_whole(
         retry(engine, base_dir, base_dir_id, Settings(), None)
         assert read_by(engine) == of_shard(ALL)
     else:
-        assert not list(remove.remove(engine, base_dir_id, Rules("test", missing=True), Settings()))
+        assert not list(removal.remove(engine, base_dir_id, Rules("test", missing=True), Settings()))
     for daemon in daemons:
         with pytest.raises(LeaseLostError):
             commit.heartbeat(engine, daemon, searched=False)

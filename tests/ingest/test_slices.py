@@ -19,7 +19,7 @@ from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 
 SMALL_STEPS: dict[str, Any] = {"batch_rows": 1, "chunk_bytes": 4096, "batch_files": 2}
 MOST_PARTS = 20

@@ -20,7 +20,8 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore import filenames
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.read.turns import Cost, Turns, share_out
+from lineage_store.ingest.read.batch import Cost, share_out
+from lineage_store.ingest.read.queue import Turns
 from lineage_store.store.records import KnownFile
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 5.0}

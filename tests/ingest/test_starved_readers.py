@@ -17,11 +17,11 @@ from sqlalchemy import Engine
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
-from lineage_store import own_time
+from lineage_store import program
 from lineage_store.config import Settings
-from lineage_store.ingest import refresh
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.report import Progress
-from lineage_store.own_time import STARVED, Limit, waited_for_cpu_s
+from lineage_store.program import STARVED, Limit, waited_for_cpu_s
 from lineage_store.worker import ReadingFailedError, Worker
 
 MEMORY = 500 << 20
@@ -30,7 +30,7 @@ MEMORY = 500 << 20
 @pytest.fixture
 def starved(monkeypatch: pytest.MonkeyPatch) -> None:
     """All time is time without a processor."""
-    monkeypatch.setattr(own_time, "waited_for_cpu_s", lambda _=None: time.monotonic())
+    monkeypatch.setattr(program, "waited_for_cpu_s", lambda _=None: time.monotonic())
 
 
 @contextmanager
@@ -67,8 +67,8 @@ def test_a_process_that_is_gone_waits_for_nothing() -> None:
 
 def test_a_limit_that_is_starved_lasts_longer_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     now, waited = 1000.0, 7.0
-    monkeypatch.setattr("lineage_store.own_time.time.monotonic", lambda: now)
-    monkeypatch.setattr(own_time, "waited_for_cpu_s", lambda _=None: waited)
+    monkeypatch.setattr("lineage_store.program.time.monotonic", lambda: now)
+    monkeypatch.setattr(program, "waited_for_cpu_s", lambda _=None: waited)
     limit = Limit(2.0)
     now, waited = 1003.0, 9.5
     assert (limit.own_s(), limit.left_s()) == (0.5, 1.5)
@@ -89,7 +89,7 @@ def test_a_batch_is_not_cut_because_others_had_the_processor(
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / f"{number}")
     seen = list[Progress]()
     monkeypatch.setattr(os, "pread", read_late)
-    refresh.ingest(engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
+    pipeline.ingest(engine, base_dir, Settings(reading_deadline_s=0.5), progress=seen.append)
     assert [progress.files_waiting for progress in seen] == [0]
     assert len(column(engine, "SELECT value FROM scalar_sample")) == 4
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import make_url
 from lineage_store.findings import of_database
 from lineage_store.ingest.daemon import status_file
 from lineage_store.ingest.daemon.status_file import ENDED, LEADS, STOPPED, DaemonStatus, StatusFile
-from lineage_store.store.database.engine import identity
+from lineage_store.store.database.db import identity
 
 STORE = "postgresql://host:5432/lineage"
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,12 +19,11 @@ from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, LeaseHeldError
-from lineage_store.ingest import base_dirs
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.database.engine import writing
-from lineage_store.store.leases import Lease
-from lineage_store.store.stopped_holders import end_stopped_holder
+from lineage_store.store.database.db import writing
+from lineage_store.store.leases import Lease, end_stopped_holder
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
 SETTINGS = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, lease_s=1.0)
@@ -36,7 +35,7 @@ from sqlalchemy import event
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
 from lineage_store.ingest import refresh
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 
 url, base_dir, where = sys.argv[1:]
 engine = open_engine(url)
@@ -155,7 +154,7 @@ def test_on_sqlite_one_that_stopped_inside_a_transaction_is_reported_by_pid(
     sqlite_engine: Engine, sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stopped(sqlite_url, base_dir, "INSERT INTO series") as process:
-        monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
+        monkeypatch.setattr("lineage_store.store.database.connections.BUSY_TIMEOUT_S", 0.05)
         with opened(sqlite_url) as impatient, pytest.raises(DatabaseUnavailableError) as refused:
             ingest(impatient, base_dir)
         assert f"Process {process.pid} holds its write lock and is stopped" in str(refused.value.hint)

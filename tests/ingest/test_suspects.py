@@ -10,10 +10,10 @@ from sqlalchemy import Engine
 from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.eventlog.records.framing import encode_header
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.reread import retry
-from lineage_store.operations.verify import verifying
+from lineage_store.eventlog.tfrecord import encode_header
+from lineage_store.ingest.lease import register
+from lineage_store.operations import verify
+from lineage_store.operations.repair import retry
 
 FILE = "job/events.out.events.summary.1700000000.0.host_MS"
 NO_GRACE = {"suspect_grace_s": 0}
@@ -301,7 +301,7 @@ def test_a_file_with_damage_everywhere_is_left_alone_until_somebody_asks(
         assert counts == [("riddled_file", 1), ("undecodable_event", 100)]
         assert column(engine, "SELECT count(*) FROM v_scalar WHERE train_id = './riddled'") == [101]
     base_dir_id = register(engine, base_dir)
-    verdicts = list(verifying.verify(engine, base_dir, base_dir_id, Settings()))
+    verdicts = list(verify.verify(engine, base_dir, base_dir_id, Settings()))
     assert [each.differences for each in verdicts] == [(), ()]
     retry(engine, base_dir, base_dir_id, Settings(), None)
     assert column(engine, "SELECT count(*) FROM v_scalar WHERE train_id = './riddled'") == [300]

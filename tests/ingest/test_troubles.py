@@ -19,14 +19,14 @@ from helpers.ingesting import column, ingest, let_leases_expire, tick_until, vis
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError
-from lineage_store.ingest import base_dirs, commit
-from lineage_store.ingest.daemon.backoff import Backoff
-from lineage_store.ingest.daemon.follower import Follower
+from lineage_store.ingest import commit
+from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest.daemon.follower import Backoff, Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.db import open_engine, reading, writing
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
 
@@ -73,7 +73,7 @@ def test_a_locked_store_is_waited_for(
     sqlite_url: str, base_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.database.connections.BUSY_TIMEOUT_S", 0.05)
     with opened(sqlite_url) as other, followed(sqlite_url, base_dir) as this:
         with writing(other):
             this.grows()

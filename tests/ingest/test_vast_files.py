@@ -16,8 +16,8 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.verify import verifying
+from lineage_store.ingest.lease import register
+from lineage_store.operations import verify
 from lineage_store.store.schema.views import VIEWS
 
 VAST = 2**63 - 1
@@ -102,7 +102,7 @@ def test_a_hole_is_passed_over_without_being_read_and_what_lies_behind_it_is_rea
     assert column(engine, "SELECT event_count FROM log_file") == [3]
     assert sum(map(len, read)) < 2**26
     assert ledger_is_closed(engine)
-    verdicts = list(verifying.verify(engine, base_dir, register(engine, base_dir), Settings()))
+    verdicts = list(verify.verify(engine, base_dir, register(engine, base_dir), Settings()))
     assert [each.differences for each in verdicts] == [()]
 
 

@@ -27,9 +27,9 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ExitCode
 from lineage_store.ingest.daemon import scheduler, status_file, watchdog
-from lineage_store.ingest.daemon.systemd import notify
+from lineage_store.ingest.daemon.scheduler import notify
 from lineage_store.ingest.daemon.watchdog import ClockWatch, Pulse, StandstillWatch
-from lineage_store.store.database.engine import identity
+from lineage_store.store.database.db import identity
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "lease_s": 1.0}
 TWO_HOURS_S = 7200.0

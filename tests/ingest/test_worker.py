@@ -26,7 +26,7 @@ from lineage_store.config import Settings
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.values import Value
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.operations.reread import retry
+from lineage_store.operations.repair import retry
 from lineage_store.worker import ReaderStuckError, ReadingFailedError, Worker
 
 MEBIBYTE = 2**20

@@ -42,10 +42,10 @@ from lineage_store.errors import (
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
-from lineage_store.store.admin import publish
+from lineage_store.store.admin import snapshots
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.distribution import Part
 
@@ -130,7 +130,7 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
 def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_written_to(
     sqlite_url: str, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "PAGES_AT_A_TIME", 20)
+    monkeypatch.setattr(snapshots, "PAGES_AT_A_TIME", 20)
     to, far, restored = tmp_path / "backup.db", list[str](), list[str]()
     with LineageStore(sqlite_url) as store:
         store.ingest(base_dir)
@@ -440,7 +440,7 @@ def test_a_program_of_postgresql_dies_with_us(
         f"echo $$ > '{tmp_path}/pid.new'; mv '{tmp_path}/pid.new' '{tmp_path}/pid'; exec sleep 1000\n"
     )
     (tmp_path / "pg_restore").chmod(0o700)
-    run = "import sys; from lineage_store.store.database.engine import open_engine\n"
+    run = "import sys; from lineage_store.store.database.db import open_engine\n"
     run += "from lineage_store.store.admin import client_programs\n"
     run += "client_programs.run(open_engine(sys.argv[1]), 'pg_restore', 'x')"
     path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"

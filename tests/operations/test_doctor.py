@@ -11,8 +11,8 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.finding_kinds import Severity
 from lineage_store.findings import THE_STORE, Finding
-from lineage_store.ingest.base_dirs import register as register_base_dir
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import register as register_base_dir
 from lineage_store.operations.doctor import examine
 
 

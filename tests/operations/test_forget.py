@@ -14,14 +14,14 @@ from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LineageParamSummaryPathError
-from lineage_store.ingest.base_dirs import register, stored_path
-from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations.forget import forget, holdings
+from lineage_store.ingest.lease import hold_lease, register
+from lineage_store.operations.base_dirs import forget, holdings
+from lineage_store.paths import stored_path
 from lineage_store.store.admin.partitioning import drop_vacated
-from lineage_store.store.database.engine import database_time, writing
-from lineage_store.store.writes import forgetting
-from lineage_store.store.writes.forgetting import Holdings
-from lineage_store.store.writes.remarks import annotate
+from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.writes import removal
+from lineage_store.store.writes.jobs import annotate
+from lineage_store.store.writes.removal import Holdings
 
 SMALL = Settings(batch_rows=3)
 
@@ -45,7 +45,7 @@ def other(tmp_path: Path) -> Path:
 def remark(engine: Engine, base_dir: Path, train_id: str) -> None:
     with writing(engine) as connection:
         forgotten_too = {"tag": 1, "remark": "the one in the paper"}
-        base_dir_id = forgetting.ids_of(connection, stored_path(base_dir))[0]
+        base_dir_id = removal.ids_of(connection, stored_path(base_dir))[0]
         annotate(connection, base_dir_id, train_id, forgotten_too, database_time(connection))
 
 
@@ -76,16 +76,16 @@ def test_an_interrupted_removal_is_in_nobodys_way_and_can_be_taken_up(engine: En
     ingest(engine, other)
     whole = natural_contents(engine)
     with writing(engine) as connection:
-        (base_dir_id,) = forgetting.ids_of(connection, stored_path(other))
-        forgetting.begin(connection, base_dir_id, stored_path(other))
-        assert forgetting.remove_part(connection, base_dir_id, 1)
+        (base_dir_id,) = removal.ids_of(connection, stored_path(other))
+        removal.begin_forgetting(connection, base_dir_id, stored_path(other))
+        assert removal.remove_part(connection, base_dir_id, 1)
     ingest(engine, other)
     left = 2 if BY_JOBS == 0 else 1  # where the samples go with their partition, a job is few rows
     assert holdings(engine, other) == Holdings(left, 0)
     with writing(engine) as connection:
-        (rest, _) = forgetting.ids_of(connection, stored_path(other))
+        (rest, _) = removal.ids_of(connection, stored_path(other))
         assert rest == base_dir_id
-        while forgetting.remove_part(connection, rest, 1):
+        while removal.remove_part(connection, rest, 1):
             pass
     drop_vacated(engine)  # where the samples go with their partition
     assert natural_contents(engine) == whole

@@ -18,11 +18,11 @@ from helpers.scraped import Scraped, scraped
 from lineage_store import LineageStore
 from lineage_store.api.metrics import collector
 from lineage_store.config import Settings
-from lineage_store.ingest import base_dirs
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations import metrics
-from lineage_store.operations.measures import Measures, measure
-from lineage_store.store.database.engine import database_time, open_engine, writing
+from lineage_store.operations import monitoring
+from lineage_store.operations.health import Measures, measure
+from lineage_store.store.database.db import database_time, open_engine, writing
 from lineage_store.store.schema.tables import ingest_problem
 
 OLDER = 1_600_000_000
@@ -140,7 +140,7 @@ def test_measuring_takes_its_share_however_often_it_is_asked() -> None:
 def test_a_database_that_hangs_keeps_one_scrape_waiting_and_is_told_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metrics, "LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr(monitoring, "LONGEST_WAIT_S", 0.01)
     asked, answers = threading.Event(), threading.Event()
 
     def measure() -> Measures:

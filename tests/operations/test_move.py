@@ -19,13 +19,12 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSummaryPathError
-from lineage_store.ingest import refresh
-from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations import remove
+from lineage_store.ingest.lease import hold_lease, register
+from lineage_store.operations import removal
 from lineage_store.operations.doctor import examine
-from lineage_store.store.catalog.removable import Rules
+from lineage_store.store.catalog.retention import Rules
 from lineage_store.store.schema.tables import train_job
 
 PATHS = "SELECT path FROM base_dir WHERE NOT leaving ORDER BY path"
@@ -50,7 +49,7 @@ def old(engine: Engine, tmp_path: Path) -> Path:
     with LineageStore(url_of(engine)) as store:
         store.annotate(old, "./one", tag=3, remark="the one in the paper")
     going = select(train_job.c.id).where(train_job.c.train_id == "./removed")
-    assert list(remove.remove(engine, register(engine, old), Rules("test", among=going), Settings()))
+    assert list(removal.remove(engine, register(engine, old), Rules("test", among=going), Settings()))
     old.rename(tmp_path / "new")
     return old
 
@@ -152,7 +151,7 @@ def test_a_move_just_before_the_lease_is_taken_is_noticed(
         once_before_a_write(engine, lambda: other.move(old, new))
         if ingester == "once":
             with pytest.raises(LeaseLostError, match="was moved or forgotten"):
-                refresh.ingest(engine, old, Settings())
+                pipeline.ingest(engine, old, Settings())
         else:
             follower = Follower(engine, old, Settings())
             follower.tick()

@@ -24,11 +24,11 @@ from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.notify import deliver, notifier
-from lineage_store.operations.notify.notifier import Notifier, notifying
-from lineage_store.operations.notify.plan import plan_of
-from lineage_store.store.writes import problems
+from lineage_store.ingest.lease import register
+from lineage_store.operations import delivery, notifications
+from lineage_store.operations.delivery import plan_of
+from lineage_store.operations.notifications import Notifier, notifying
+from lineage_store.store.writes import ingest_log
 
 SECRET = "T0P-s3cret"
 
@@ -159,8 +159,8 @@ def test_a_webhook_that_refuses_is_asked_again_and_nowhere_else(
     assert plan is not None
     for refusal in refusals:
         webhook.answer = lambda _, refusal=refusal: refusal  # type: ignore[misc]
-        with pytest.raises(deliver.NotTakenError, match=str(refusal)):
-            deliver.deliver(plan, b'{"events": []}')
+        with pytest.raises(delivery.NotTakenError, match=str(refusal)):
+            delivery.deliver(plan, b'{"events": []}')
 
 
 @pytest.mark.slow
@@ -231,23 +231,23 @@ def test_a_command_is_told_on_its_stdin_until_it_ends_well(
 
 
 def test_a_command_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliver, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
     plan = plan_of(Settings(notify_command="sh -c 'sleep 600'"))
     assert plan is not None
-    with pytest.raises(deliver.NotTakenError, match="did not end within"):
-        deliver.deliver(plan, b"{}")
+    with pytest.raises(delivery.NotTakenError, match="did not end within"):
+        delivery.deliver(plan, b"{}")
 
 
 def test_a_server_that_answers_a_byte_now_and_then_is_cut_off(
     webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliver, "DEADLINE_S", 0.2)
-    monkeypatch.setattr(deliver, "STEP_S", 600.0)
+    monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(delivery, "STEP_S", 600.0)
     webhook.answer = lambda _: None
     plan = plan_of(Settings(notify_url=webhook.url))
     assert plan is not None
-    with pytest.raises(deliver.NotTakenError, match="within") as refused:
-        deliver.deliver(plan, b'{"events": []}')
+    with pytest.raises(delivery.NotTakenError, match="within") as refused:
+        delivery.deliver(plan, b'{"events": []}')
     assert SECRET not in str(refused.value)
 
 
@@ -265,15 +265,15 @@ def test_a_name_that_is_not_resolved_in_time_holds_nobody_and_nothing_is_sent_la
 
     webhook.answer = lambda _: None
     monkeypatch.setattr(socket, "getaddrinfo", resolve_late)
-    monkeypatch.setattr(deliver, "DEADLINE_S", 0.2)
-    monkeypatch.setattr(deliver, "STEP_S", 600.0)
+    monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(delivery, "STEP_S", 600.0)
     plan = plan_of(Settings(notify_url=webhook.url))
     assert plan is not None
     before = set(threading.enumerate())
     with ThreadPoolExecutor(1) as pool:
-        delivering = pool.submit(deliver.deliver, plan, b'{"events": []}')
+        delivering = pool.submit(delivery.deliver, plan, b'{"events": []}')
         try:
-            with pytest.raises(deliver.NotTakenError, match="within"):
+            with pytest.raises(delivery.NotTakenError, match="within"):
                 delivering.result(30)
             assert not resolved.is_set()
         finally:
@@ -305,7 +305,7 @@ def _begin(engine: Engine, webhook: Webhook) -> None:
 def test_a_job_with_very_many_problems_does_not_delay_the_others(
     engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(problems, "MOST_OF_JOB", 20)
+    monkeypatch.setattr(ingest_log, "MOST_OF_JOB", 20)
     register(engine, place)
     _begin(engine, webhook)
     now = int(time.time())
@@ -334,8 +334,8 @@ def test_a_job_with_very_many_problems_does_not_delay_the_others(
 def test_problems_of_very_many_jobs_are_told_together_beside_the_news_of_others(
     engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "_EVENTS_AT_A_TIME", 10)
-    monkeypatch.setattr(notifier, "_MOST_WAITING", 20)
+    monkeypatch.setattr(notifications, "_EVENTS_AT_A_TIME", 10)
+    monkeypatch.setattr(notifications, "_MOST_WAITING", 20)
     register(engine, place)
     _begin(engine, webhook)
     for number in range(60):
@@ -366,7 +366,7 @@ def _jobs(webhook: Webhook) -> list[int]:
 def test_a_slow_receiver_does_not_put_off_the_next_look(
     sqlite_engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "_SHARE", 0.02)
+    monkeypatch.setattr(notifications, "_SHARE", 0.02)
 
     def slowly(_: int) -> int:
         time.sleep(4)
@@ -384,7 +384,7 @@ def test_a_slow_receiver_does_not_put_off_the_next_look(
 def test_many_jobs_that_finish_leave_room_for_a_problem(
     sqlite_engine: Engine, place: Path, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "_EVENTS_AT_A_TIME", 5)
+    monkeypatch.setattr(notifications, "_EVENTS_AT_A_TIME", 5)
     register(sqlite_engine, place)
     _begin(sqlite_engine, webhook)
     for number in range(20):
@@ -408,7 +408,7 @@ def test_a_job_that_is_damaged_again_and_again_is_told_of_at_intervals(
             ingest(engine, place)
             wait_until(lambda number=number: webhook.told()["problem", f"./honest_{number}"])  # type: ignore[misc]
         assert webhook.told()["problem", "./hostile"] == 1
-        monkeypatch.setattr(notifier, "JOB_RESTS_S", 0.0)
+        monkeypatch.setattr(notifications, "JOB_RESTS_S", 0.0)
         wait_until(lambda: webhook.told()["problem", "./hostile"] == 2)
     assert [event["problems"] for event in webhook.events("problem") if event["train_id"] == "./hostile"] == [
         1,

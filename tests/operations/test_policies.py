@@ -19,17 +19,15 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError, LeaseLostError
-from lineage_store.ingest import leaving as leaving_jobs
-from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest import retention
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import hold_lease
-from lineage_store.ingest.leaving import cause_of, take_out_of_sight
-from lineage_store.operations import policies
-from lineage_store.operations.policies import named_by
-from lineage_store.operations.remove import removing
+from lineage_store.ingest.lease import hold_lease, register
+from lineage_store.ingest.retention import cause_of, take_out_of_sight
+from lineage_store.operations import removal as policies
+from lineage_store.operations.removal import expired_by, removing
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, writing
+from lineage_store.store.database.db import database_time, writing
 from lineage_store.store.records import NewFile
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
@@ -190,7 +188,7 @@ def test_what_was_not_read_yet_neither_goes_nor_counts(engine: Engine, four: Pat
 
 def test_a_job_of_which_anything_changes_after_it_was_named_stays(engine: Engine, four: Path) -> None:
     settings, base_dir_id = Settings(keep_jobs=1), register(engine, four)
-    named = list(named_by(engine, base_dir_id, settings))
+    named = list(expired_by(engine, base_dir_id, settings))
     with LineageStore(url_of(engine)) as store:
         store.annotate(four, "./b", tag=1)
     with removing(engine, base_dir_id, settings) as (lead, leaving):
@@ -212,7 +210,7 @@ def test_jobs_are_asked_for_page_by_page(
 def test_a_follower_asks_again_at_once_where_there_are_more(
     engine: Engine, four: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaving_jobs, "NAMED_AT_A_TIME", 2)
+    monkeypatch.setattr(retention, "NAMED_AT_A_TIME", 2)
     settings = Settings(keep_jobs=1, keep_every_s=1e6, lease_s=5, poll_interval_s=0.05)
     follower = Follower(engine, four, settings)
 
@@ -357,7 +355,7 @@ def test_what_a_killed_removal_has_left_goes_when_nothing_else_does(
 ) -> None:
     ingest(engine, place)
     base_dir_id, settings = register(engine, place), Settings(keep_jobs=3)
-    named = list(named_by(engine, base_dir_id, settings))
+    named = list(expired_by(engine, base_dir_id, settings))
     with suppress(KeyboardInterrupt), removing(engine, base_dir_id, settings) as (lead, leaving):
         take_out_of_sight(engine, lead, leaving, named, cause_of(named))
         raise KeyboardInterrupt

@@ -18,19 +18,17 @@ from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
-from lineage_store.api import without_store
+from lineage_store.api import administration
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import ClockDisagreesError, LineageParamSummaryPathError, TrainJobNotFoundError
 from lineage_store.ingest import commit
-from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations.notify.news import read_news
-from lineage_store.operations.notify.plan import PROBLEM, Plan
-from lineage_store.query.change_cursor import encode
-from lineage_store.store.database.engine import database_time, reading, writing
-from lineage_store.store.notified import Place
+from lineage_store.ingest.lease import hold_lease, register
+from lineage_store.operations.delivery import PROBLEM, Plan
+from lineage_store.operations.notifications import Place, read_news
+from lineage_store.query.changes import encode
+from lineage_store.store.database.db import database_time, reading, writing
 from lineage_store.store.schema import tables
 from proofs.children import shared_library
 
@@ -405,7 +403,7 @@ def test_what_waits_is_told_wherever_findings_are(engine: Engine, base_dir: Path
         assert (told.kind, told.subject, told.since is not None) == ("jobs_wait", str(base_dir), True)
         assert f"--confirm {base_dir}" in told.remedy
     settings = Settings(database_url=url_of(engine))
-    assert "jobs_wait" in {each.kind for each in without_store.doctor(settings, [])}
+    assert "jobs_wait" in {each.kind for each in administration.doctor(settings, [])}
     with reading(engine) as connection:
         now = database_time(connection)
         plan, place = Plan("", None, (), frozenset({PROBLEM}), 0.0, ()), Place(encode({}), now, now)

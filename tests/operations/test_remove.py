@@ -13,18 +13,18 @@ from helpers.ingesting import column, ingest, tick_until
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError, LineageParamSummaryPathError
-from lineage_store.ingest.base_dirs import register
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.ingest.scan.survey import Scope, survey
-from lineage_store.operations import forget, remove
+from lineage_store.operations import base_dirs
+from lineage_store.operations import removal as remove
 from lineage_store.query.jobs import train_jobs
 from lineage_store.store import leases
-from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import database_time, reading, writing
+from lineage_store.store.catalog.retention import Rules
+from lineage_store.store.database.db import database_time, reading, writing
 from lineage_store.store.schema.tables import train_job
-from lineage_store.store.writes import forgetting as rows_going
 from lineage_store.store.writes import removal
+from lineage_store.store.writes import removal as rows_going
 
 SMALL = Settings(batch_rows=3)
 DAY_S = 86_400.0
@@ -211,7 +211,7 @@ def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: P
         leaving = removal.ensure_leaving(connection, base_dir_id, now)
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
         removal.begin(connection, base_dir_id, leaving, [job_id], BY_HAND, now)
-    forget.forget(engine, two, SMALL)
+    base_dirs.forget(engine, two, SMALL)
     assert not any(natural_contents(engine).values())
 
 

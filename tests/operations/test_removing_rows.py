@@ -11,8 +11,8 @@ from benchmarks.many_rows import add_jobs
 from helpers.databases import BY_JOBS
 from helpers.ingesting import column
 from helpers.stored_jobs import add_base_dir
-from lineage_store.store.database.engine import writing
-from lineage_store.store.writes import forgetting
+from lineage_store.store.database.db import writing
+from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import remove_series
 
 pytestmark = pytest.mark.skipif(BY_JOBS > 0, reason="where samples go with their partition, none are removed")
@@ -38,7 +38,7 @@ def in_parts(engine: Engine, rows: int = PART) -> int:
     (base_dir_id,) = column(engine, "SELECT id FROM base_dir")
     for parts in range(1, 100_000):
         with writing(engine) as connection:
-            if not forgetting.remove_part(connection, base_dir_id, rows):
+            if not removal.remove_part(connection, base_dir_id, rows):
                 return parts
     raise AssertionError("there is no end")
 

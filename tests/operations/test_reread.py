@@ -13,15 +13,14 @@ from helpers.ingesting import column, ingest, ledger_is_closed, open_problems, v
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseLostError, TrainJobNotFoundError
-from lineage_store.ingest.base_dirs import register
-from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.ingest.pipeline import Ingester, run_pass
-from lineage_store.operations import reread
+from lineage_store.operations import repair
 from lineage_store.operations.why import why
 from lineage_store.store import leases
-from lineage_store.store.database.engine import database_time, writing
+from lineage_store.store.database.db import database_time, writing
 from lineage_store.store.schema.tables import log_file, scalar_sample, series
-from lineage_store.store.writes.remarks import annotate
+from lineage_store.store.writes.jobs import annotate
 
 SETTINGS = Settings()
 _SECOND = re.compile(r"(_MS'|_lineage'|generation'), 2\b")
@@ -57,7 +56,7 @@ def test_a_job_read_again_is_as_it_was(engine: Engine, base_dir: Path) -> None:
     with writing(engine) as connection:
         annotate(connection, base_dir_id, "./job", {"tag": 1}, database_time(connection))
     before = natural_contents(engine)
-    done = reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
+    done = repair.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     assert (done.tried, done.from_start, done.events) == (2, 2, 6)
     assert generations(natural_contents(engine)) == generations(before)
     assert column(engine, "SELECT generation FROM log_file ORDER BY generation") == [1, 2, 2]
@@ -70,7 +69,7 @@ def test_interrupted_before_the_first_byte_readers_see_the_old(engine: Engine, b
     base_dir_id = register(engine, base_dir)
     with hold_lease(engine, base_dir_id, 60, mode="once") as lease:
         stopped = Ingester(engine, base_dir, lease, SETTINGS, should_stop=lambda: True)
-        reread.begin_anew(stopped, ["./job"])
+        repair.begin_anew(stopped, ["./job"])
         run_pass(stopped, only=["./job"])
     assert visible_scalars(engine) == LOSS
     assert column(engine, "SELECT count(*) FROM log_file") == [2]
@@ -85,7 +84,7 @@ def test_an_open_file_with_damage_is_not_seen_half_meanwhile(engine: Engine, bas
         ingest(engine, base_dir, suspect_grace_s=0)
     seen = visible_scalars(engine)
     assert set(seen) == {1, 3}
-    reread.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    repair.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
     assert visible_scalars(engine) == seen
     ingest(engine, base_dir, suspect_grace_s=0)
     assert visible_scalars(engine) == seen
@@ -100,7 +99,7 @@ def test_a_file_that_was_mended_is_found_by_retry(engine: Engine, base_dir: Path
     assert set(visible_scalars(engine)) == {1, 3}
     path.chmod(0o600)
     curve().write(path).chmod(0o400)
-    done = reread.retry(engine, base_dir, register(engine, base_dir), SETTINGS, None)
+    done = repair.retry(engine, base_dir, register(engine, base_dir), SETTINGS, None)
     assert (done.tried, done.from_start) == (1, 1)
     assert visible_scalars(engine) == LOSS
     assert open_problems(engine) == []
@@ -113,7 +112,7 @@ def test_a_file_that_is_back_is_found_by_retry(engine: Engine, base_dir: Path) -
     ingest(engine, base_dir)
     assert open_problems(engine) == [("missing_file", f"job/{path.name}")]
     (base_dir / "away").rename(path)
-    done = reread.retry(
+    done = repair.retry(
         engine, base_dir, register(engine, base_dir), SETTINGS, lambda file: file.name == path.name
     )
     assert (done.tried, done.from_start) == (1, 0)
@@ -123,7 +122,7 @@ def test_a_file_that_is_back_is_found_by_retry(engine: Engine, base_dir: Path) -
 def test_what_is_well_is_left_alone(engine: Engine, base_dir: Path) -> None:
     curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
-    done = reread.retry(engine, base_dir, register(engine, base_dir), SETTINGS, lambda _: True)
+    done = repair.retry(engine, base_dir, register(engine, base_dir), SETTINGS, lambda _: True)
     assert (done.tried, done.events) == (0, 0)
 
 
@@ -131,7 +130,7 @@ def test_what_is_gone_from_disk_stays_as_it_was_read(engine: Engine, base_dir: P
     path = curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
     path.unlink()
-    reread.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    repair.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
     assert visible_scalars(engine) == LOSS
     assert column(engine, "SELECT state FROM log_file WHERE current") == ["missing"]
 
@@ -142,7 +141,7 @@ def test_a_daemon_gives_way(engine: Engine, base_dir: Path) -> None:
     base_dir_id = register(engine, base_dir)
     with writing(engine) as connection:
         daemon = leases.acquire(connection, base_dir_id, "daemon", 60, "daemon")
-    reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
+    repair.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     with pytest.raises(LeaseLostError), writing(engine) as connection:
         leases.confirm(connection, daemon)
 
@@ -151,7 +150,7 @@ def test_an_unknown_job_is_named(engine: Engine, base_dir: Path) -> None:
     curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
     with pytest.raises(TrainJobNotFoundError, match="none"):
-        reread.reingest(engine, base_dir, register(engine, base_dir), "./none", SETTINGS)
+        repair.reingest(engine, base_dir, register(engine, base_dir), "./none", SETTINGS)
 
 
 @pytest.mark.parametrize("way", ["retry", "reingest"])
@@ -167,9 +166,9 @@ def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_
     assert visible_scalars(engine) == {}
     base_dir_id = register(engine, base_dir)
     if way == "retry":
-        reread.retry(engine, base_dir, base_dir_id, SETTINGS, None)
+        repair.retry(engine, base_dir, base_dir_id, SETTINGS, None)
     else:
-        reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
+        repair.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     assert visible_scalars(engine) == LOSS
     assert column(engine, "SELECT failed_reads FROM log_file") == [0]
 
@@ -190,7 +189,7 @@ def test_a_file_with_suspect_bytes_is_shown_anew_at_once_if_it_has_no_less(
     for step in range(4, 90):
         log.scalar(step, "loss", 0.5)
     suspect(log).write_summary(base_dir / "job")
-    done = reread.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    done = repair.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
     assert done.kept_back == 0
     assert list(visible_scalars(engine)) == list(range(1, 90))
     assert column(engine, "SELECT state FROM log_file") == ["suspect"]
@@ -201,7 +200,7 @@ def test_a_file_with_suspect_bytes_is_shown_anew_at_once_if_it_has_no_less(
 def test_a_file_that_is_read_again_without_news_is_shown_anew_at_once(engine: Engine, base_dir: Path) -> None:
     suspect(curve()).write_summary(base_dir / "job")
     ingest(engine, base_dir)
-    done = reread.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
+    done = repair.reingest(engine, base_dir, register(engine, base_dir), "./job", SETTINGS)
     assert (done.kept_back, visible_scalars(engine)) == (0, LOSS)
 
 
@@ -210,7 +209,7 @@ def test_a_file_that_has_less_than_before_is_said_to_be_kept_back(engine: Engine
     ingest(engine, base_dir)
     suspect(Log().version().scalar(1, "loss", 9.0)).write(path)
     base_dir_id = register(engine, base_dir)
-    done = reread.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
+    done = repair.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     assert (done.kept_back, visible_scalars(engine)) == (1, LOSS)
     assert "kept_back" in [each.kind for each in why(engine, path, SETTINGS).findings]
     ingest(engine, base_dir, suspect_grace_s=0)

@@ -22,10 +22,10 @@ from helpers.log_writer import Log
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
-from lineage_store.operations import store_copy, table_rows
+from lineage_store.operations import store_copy
 from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.admin import planner_statistics
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import partitions, upgrade
 
 KINDS = ["sqlite", "postgresql"]
@@ -345,8 +345,8 @@ def test_what_is_written_while_it_is_copied_is_not_in_the_copy(
 def test_batches_are_bounded_and_told_with_about_how_far_they_are(
     source: str, target_kind: str, new_url: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_rows, "ROWS_AT_A_TIME", 2)
-    monkeypatch.setattr(table_rows, "SAMPLES_AT_A_TIME", 2)
+    monkeypatch.setattr(store_copy, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(store_copy, "SAMPLES_AT_A_TIME", 2)
     monkeypatch.setattr(store_copy, "_TOLD_EACH", 20)
     told: list[str] = []
     target = new_url(target_kind)

@@ -24,14 +24,14 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
-from lineage_store.ingest.base_dirs import register
-from lineage_store.operations.forget import forget
-from lineage_store.operations.remove import CleanUp
+from lineage_store.ingest.lease import register
+from lineage_store.operations import verify
+from lineage_store.operations.base_dirs import forget
+from lineage_store.operations.removal import CleanUp
 from lineage_store.operations.store_copy import copy_store
-from lineage_store.operations.verify import verifying
 from lineage_store.query.export.exporting import ExportProgress
 from lineage_store.query.samples import Curve, Scalars
-from lineage_store.store.database.engine import database_time, writing
+from lineage_store.store.database.db import database_time, writing
 from lineage_store.store.schema.tables import log_file, train_job
 from lineage_store.store.writes import thinning
 from lineage_store.store.writes.thinning import thinned
@@ -109,7 +109,7 @@ def thin(engine: Engine, days: float = 91, **settings: Any) -> tuple[int, int]:
 
 def sound(engine: Engine, base_dir: Path) -> int:
     """How many series verify finds thinned, when it finds nothing wrong."""
-    verdicts = list(verifying.verify(engine, base_dir, register(engine, base_dir), Settings()))
+    verdicts = list(verify.verify(engine, base_dir, register(engine, base_dir), Settings()))
     assert [found.what for verdict in verdicts for found in verdict.differences] == []
     assert all(verdict.unreadable is None for verdict in verdicts)
     return sum(verdict.thinned_series for verdict in verdicts)

@@ -12,10 +12,10 @@ from helpers.ingesting import ingest
 from helpers.log_writer import Log, tensor
 from lineage_store.config import Settings
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2
-from lineage_store.ingest.base_dirs import register
+from lineage_store.ingest.lease import register
 from lineage_store.ingest.read.log_reader import digest
-from lineage_store.operations.verify import verifying
-from lineage_store.operations.verify.verifying import FileVerdict
+from lineage_store.operations import verify as verifying
+from lineage_store.operations.verify import FileVerdict
 
 SMALL = Settings(chunk_bytes=4096)
 

@@ -17,11 +17,11 @@ from lineage_store import LineageParamSummaryPathError, LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.findings import finding
-from lineage_store.operations import why_checks
-from lineage_store.operations.why_checks import Place
+from lineage_store.operations import why as why_checks
+from lineage_store.operations.why import Place
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, writing
-from lineage_store.store.writes.problems import set_path_problems
+from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.writes.ingest_log import set_path_problems
 
 NOBODY = 65534
 NAME = "events.out.events.summary.1700000000.0.host_MS"

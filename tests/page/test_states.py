@@ -15,7 +15,7 @@ from helpers import faults
 from helpers.log_writer import Log
 from helpers.served import server_process, serving
 from lineage_store import LineageStore
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema import tables
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright")

@@ -18,9 +18,9 @@ from typing import Any
 from helpers.engines import opened
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
-from lineage_store import beneath
+from lineage_store import paths
 from lineage_store.config import Settings
-from lineage_store.ingest.daemon import passes
+from lineage_store.ingest.daemon import follower
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.scan import directory_cache
 from proofs import killed_upgrades, ledger
@@ -91,7 +91,7 @@ def _growth(
 
 
 def _keep_descriptors_open() -> None:
-    vars(beneath)["os"] = _Tampered(os, close=lambda _: None)
+    vars(paths)["os"] = _Tampered(os, close=lambda _: None)
 
 
 def _keep_some_of_each_cycle() -> None:
@@ -135,7 +135,7 @@ def _large_tree(run: Run, files: int) -> str:
     with run.store(SQLITE) as url:
 
         def follow() -> list[float]:
-            passes.SCAN_SHARE = float("inf")  # every tick searches
+            follower.SCAN_SHARE = float("inf")  # every tick searches
             with opened(url) as engine:
                 following = Follower(engine, base_dir, _SETTINGS)
                 while column(engine, "SELECT count(*) FROM log_file WHERE event_count = 2") != [files]:

@@ -24,7 +24,7 @@ from helpers.program import PROGRAM
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, SchemaTooOldError, UnfinishedCopyError
-from lineage_store.operations import store_copy, table_rows
+from lineage_store.operations import store_copy
 from lineage_store.store.schema import upgrade
 from proofs import ledger
 from proofs.children import KILLED, at_once
@@ -137,15 +137,15 @@ def _control(run: Run) -> int:
 
 def _copy(said: Path, source: str, target: str, *, apart: bool = False) -> None:
     """`db copy` in many transactions."""
-    table_rows.ROWS_AT_A_TIME, table_rows.SAMPLES_AT_A_TIME, store_copy._BATCHES = 3, 5, 1
+    store_copy.ROWS_AT_A_TIME, store_copy.SAMPLES_AT_A_TIME, store_copy._BATCHES = 3, 5, 1
     if apart:
-        append = table_rows.append
+        append = store_copy.append
 
-        def append_apart(connection: Connection, *rest: Any) -> Iterator[table_rows.Rows]:
+        def append_apart(connection: Connection, *rest: Any) -> Iterator[store_copy.Rows]:
             yield from append(connection, *rest)
             connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
 
-        vars(table_rows)["append"] = append_apart
+        vars(store_copy)["append"] = append_apart
     run_program(said, "db", "copy", source, target)
 
 

@@ -17,7 +17,7 @@ from unittest import mock
 
 from helpers.engines import opened
 from helpers.ingesting import ingest
-from lineage_store.query.search import columns
+from lineage_store.query import jobs
 from lineage_store.store.schema import upgrade
 from proofs.cost_jobs import DIMENSIONS, write
 from proofs.cost_questions import Call, Filled, Question, endpoints, verbs, views
@@ -145,12 +145,12 @@ def _calculated_names(at: Filled) -> Iterator[None]:
 
 @contextmanager
 def _job_by_job(_: Filled) -> Iterator[None]:
-    named = columns._named
+    named = jobs._named_column
 
     def each(connection: Any, subject: Any, ids: Any) -> list[Any]:
         return [value for job in ids for value in named(connection, subject, [job])]
 
-    with mock.patch.object(columns, "_named", each):
+    with mock.patch.object(jobs, "_named", each):
         yield
 
 

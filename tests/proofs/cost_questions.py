@@ -28,12 +28,12 @@ from helpers.program import logging_kept
 from lineage_store.cli import main
 from lineage_store.cli.app import VERBS, app
 from lineage_store.config import Settings
-from lineage_store.query.export.formats import FORMATS
-from lineage_store.server import create_app, metrics
+from lineage_store.query.export.file_formats import FORMATS
+from lineage_store.server import create_app, monitoring
 from lineage_store.server.application import API, OWN
 from lineage_store.server.mindinsight import routes
 from lineage_store.server.own.names import key_of
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 from lineage_store.store.schema.views import VIEWS
 
 Call = Callable[[], object]
@@ -284,7 +284,10 @@ class _AtOnce(Executor):
 def endpoints(at: Filled) -> Iterator[tuple[Question, Call]]:
     """Yield what is asked of the endpoints of both REST APIs."""
     found = [
-        route for router in (*OWN, metrics.router) for route in router.routes if isinstance(route, APIRoute)
+        route
+        for router in (*OWN, monitoring.router)
+        for route in router.routes
+        if isinstance(route, APIRoute)
     ]
     known = {f"{min(route.methods or ())} {route.path}" for route in found}
     assert known == set(_OWN), f"asked of too few or too many endpoints: {known ^ set(_OWN)}"

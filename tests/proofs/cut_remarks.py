@@ -21,7 +21,7 @@ from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.store.database import engine as engines
+from lineage_store.store.database import db
 from proofs import disk
 from proofs.children import forked
 from proofs.proof import SQLITE, Run
@@ -88,5 +88,5 @@ def _number(written: mmap.mmap) -> int:
 
 
 def _write_unsynced() -> None:
-    real = engines.writing
-    engines.writing = partial(real, synced=False)
+    real = db.writing
+    db.writing = partial(real, synced=False)

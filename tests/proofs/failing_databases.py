@@ -20,7 +20,7 @@ from sqlalchemy import text
 
 from helpers import databases
 from helpers.engines import opened
-from lineage_store.store.database.engine import parse_url, writing
+from lineage_store.store.database.db import parse_url, writing
 from lineage_store.store.schema.upgrade import upgrade
 from proofs.children import forked
 from proofs.proof import SkippedError

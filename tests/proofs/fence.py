@@ -30,9 +30,9 @@ from lineage_store.config import Settings
 from lineage_store.ingest import commit
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.database.engine import database_time
+from lineage_store.store.database.db import database_time
 from lineage_store.store.leases import Lease
-from lineage_store.store.writes import bookmarks, jobs
+from lineage_store.store.writes import file_rows, jobs
 from proofs import ledger
 from proofs.children import Child, at_once, forked
 from proofs.proof import POSTGRESQL, SQLITE, Control, Outcome, Proof, Run
@@ -236,7 +236,7 @@ def _note_and_obey(order: Path, renewing: threading.Lock) -> None:
     """Note in every batch who wrote it, and stop this process where it was told to, but not while it renews."""
     write_batch, move_bookmarks, refresh_jobs = (
         commit.write_batch,
-        bookmarks.move_bookmarks,
+        file_rows.move_bookmarks,
         jobs.refresh_jobs,
     )
     in_use: list[Lease] = []
@@ -263,7 +263,7 @@ def _note_and_obey(order: Path, renewing: threading.Lock) -> None:
             stop(LAST)
 
     vars(commit)["write_batch"] = write_batch_noted
-    vars(bookmarks)["move_bookmarks"] = move_bookmarks_noted
+    vars(file_rows)["move_bookmarks"] = move_bookmarks_noted
     vars(jobs)["refresh_jobs"] = refresh_jobs_noted
 
 

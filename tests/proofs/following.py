@@ -15,8 +15,8 @@ from unittest import mock
 
 from helpers.known_files import unread
 from lineage_store.config import Settings
-from lineage_store.eventlog.records import framing
-from lineage_store.ingest.decode.collected import Collected
+from lineage_store.eventlog import tfrecord
+from lineage_store.ingest.decode.rows import Collected
 from lineage_store.ingest.read import batch
 from lineage_store.store.records import Advance, KnownFile, SampleColumns
 
@@ -65,7 +65,7 @@ def believing() -> Iterator[None]:
     """Take every checksum for the right one."""
     payloads = mock.Mock(**{"return_value.of.return_value": mock.ANY})
     lengths = mock.Mock(return_value=mock.ANY)
-    with mock.patch.multiple(framing, length_checksum=lengths, SliceChecksums=payloads):
+    with mock.patch.multiple(tfrecord, length_checksum=lengths, SliceChecksums=payloads):
         yield
 
 

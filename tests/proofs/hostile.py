@@ -33,10 +33,9 @@ from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.cli import app, main, output, session, tables
-from lineage_store.cli.verbs import search
+from lineage_store.cli.verbs import jobs
 from lineage_store.errors import MindInsightException
-from lineage_store.store.database import engine as engines
-from lineage_store.store.database import statements
+from lineage_store.store.database import db, sql
 from proofs import ledger
 from proofs.children import at_once
 from proofs.hostile_texts import CANARY, MARK, as_file_name, as_proto_text, hostile_text
@@ -44,8 +43,8 @@ from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
 _CONTROL_SIZE = 1_000
 _HARMLESS_CODES = frozenset({0, 1, 2, 3, 5})
-_ESCAPING = (app, output, search, session, tables)
-_STARRING = (app, engines)
+_ESCAPING = (app, output, jobs, session, tables)
+_STARRING = (app, db)
 
 
 def _prove(run: Run) -> Outcome:
@@ -349,22 +348,22 @@ def _command_lines(text: str) -> Sequence[Sequence[str]]:
 
 
 def _write_values_out() -> None:
-    bound = statements.statement_of
+    bound = sql.statement_of
 
     warnings.simplefilter(
         "ignore", SAWarning
     )  # about NULL, which what is bound is compared with all the time
 
-    def statement_of(select: Any, dialect: Any) -> statements.Statement:
+    def statement_of(select: Any, dialect: Any) -> sql.Statement:
         if (
             "asked" in select.compile(dialect=dialect).params
         ):  # how base dirs are looked up, not what is asked
             return bound(select, dialect)
-        return statements.Statement(
+        return sql.Statement(
             str(select.compile(dialect=dialect, compile_kwargs={"literal_binds": True})), {}, ()
         )
 
-    vars(statements)["statement_of"] = statement_of
+    vars(sql)["statement_of"] = statement_of
 
 
 def _escape_nothing() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from helpers.log_writer import Log
 from lineage_store.eventlog.mindspore.wire import summary_pb2
-from lineage_store.eventlog.records.framing import OVERHEAD_BYTES, encode_frame, encode_header
+from lineage_store.eventlog.tfrecord import OVERHEAD_BYTES, encode_frame, encode_header
 
 CANARY = "c4n4ry"
 NAME = "events.out.events.summary.1700000000.0.host_MS"

@@ -28,12 +28,12 @@ from helpers.engines import opened
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
-from lineage_store.ingest import commit, refresh
+from lineage_store.ingest import commit, pipeline
 from lineage_store.store import leases
-from lineage_store.store.database.engine import database_time
+from lineage_store.store.database.db import database_time
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema.tables import log_file
-from lineage_store.store.writes import bookmarks
+from lineage_store.store.writes import file_rows
 from proofs import killed_calls, ledger
 from proofs.children import KILLED, at_once, forked
 from proofs.killed_ingest import SMALL_BATCHES, finish, ingest_as_one_of_many, replace_function
@@ -166,7 +166,7 @@ def _ingest_over_and_over(engine: Engine, base_dir: Path, guards: tuple[Callable
         take_away()
     while True:
         with suppress(DBAPIError, LineageStoreError):  # the other one was first
-            refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+            pipeline.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
 
 
 def _dawdle() -> None:
@@ -194,13 +194,13 @@ def _without_lease() -> None:
 def _without_bookmark_check() -> None:
     def move_bookmarks(connection: Any, advances: Any) -> None:
         for advance in advances:
-            columns = {key: value for key, value in bookmarks._row(advance).items() if key[:3] != "of_"}
+            columns = {key: value for key, value in file_rows._row(advance).items() if key[:3] != "of_"}
             columns["event_count"] = log_file.c.event_count + advance.rows.event_count
             job_id, file_no = advance.file.key
             this = (log_file.c.job_id == job_id) & (log_file.c.file_no == file_no)
             connection.execute(update(log_file).where(this).values(columns))
 
-    replace_function(bookmarks, move_bookmarks)
+    replace_function(file_rows, move_bookmarks)
 
 
 PROOF = Proof(

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 
 from helpers.ingesting import ingest, let_leases_expire
 from lineage_store.config import Settings
-from lineage_store.ingest import lease, refresh
+from lineage_store.ingest import lease, pipeline
 
 SMALL_BATCHES: dict[str, Any] = {"batch_rows": 5, "chunk_bytes": 4096, "batch_files": 2}
 """Many transactions, so that a random moment is often inside one."""
@@ -24,7 +24,7 @@ SMALL_BATCHES: dict[str, Any] = {"batch_rows": 5, "chunk_bytes": 4096, "batch_fi
 def ingest_as_one_of_many(engine: Engine, base_dir: Path) -> None:
     """With the lease of the one before, so that nothing keeps it waiting until that one's transaction has ended."""
     replace_function(lease, holder_name)
-    refresh.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
+    pipeline.ingest(engine, base_dir, Settings(**SMALL_BATCHES))
     engine.dispose()
 
 

@@ -22,7 +22,7 @@ from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.errors import SchemaTooNewError
-from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.database.db import sqlite_path
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, upgrade
 from proofs import ledger

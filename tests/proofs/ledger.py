@@ -24,8 +24,8 @@ from helpers.engines import opened
 from helpers.ingesting import ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.operations.verify import verifying
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.operations import verify
+from lineage_store.store.database.db import reading, writing
 from lineage_store.texts import from_stored, to_stored
 from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
@@ -78,7 +78,7 @@ def complaints(engine: Engine, settings: Settings) -> Iterator[tuple[str, str]]:
                 yield str(path), str(error)
         base_dirs = connection.execute(text("SELECT id, path FROM base_dir")).all()
     for number, base_dir in base_dirs:
-        for verdict in verifying.verify(engine, Path(from_stored(base_dir)), number, settings):
+        for verdict in verify.verify(engine, Path(from_stored(base_dir)), number, settings):
             yield from ((verdict.path, difference.what) for difference in verdict.differences)
 
 

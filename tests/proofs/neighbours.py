@@ -34,7 +34,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.read.batch import fill
 from lineage_store.ingest.scan.survey import find
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import database_time, reading
+from lineage_store.store.database.db import database_time, reading
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.views import VIEWS
 from proofs.children import at_once

@@ -22,10 +22,10 @@ from helpers.ingesting import column, ingest, let_leases_expire
 from helpers.log_writer import GrowingFile, Log
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
-from lineage_store.operations.forget import forget
+from lineage_store.operations.base_dirs import forget
 from lineage_store.store.admin import partitioning
 from lineage_store.store.admin.partitioning import lay_out
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema import partitions
 from proofs import ledger
 from proofs.children import KILLED, forked, kill_at

@@ -32,9 +32,9 @@ from helpers.log_writer import GrowingFile, Log
 from helpers.waiting import wait_until
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.store.database import engine as engines
-from lineage_store.store.database.engine import reading
-from lineage_store.store.writes import bookmarks
+from lineage_store.store.database import db
+from lineage_store.store.database.db import reading
+from lineage_store.store.writes import file_rows
 from lineage_store.texts import from_stored
 from proofs import disk, ledger
 from proofs.children import at_once, forked, own_mounts
@@ -181,7 +181,7 @@ def _sync_nothing() -> None:
         connection.exec_driver_sql("PRAGMA synchronous = NORMAL")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    engines._begin_on_sqlite = begin
+    db._begin_on_sqlite = begin
 
 
 def _integrity(engine: Engine) -> str:
@@ -255,14 +255,14 @@ def _log(chance: random.Random, steps: int, first_step: int = 0) -> Log:
 
 
 def _commit_bookmarks_apart() -> None:
-    real = bookmarks.move_bookmarks
+    real = file_rows.move_bookmarks
 
     def move_bookmarks(connection: Any, advances: Any) -> None:
         real(connection, advances)
         connection.connection.dbapi_connection.commit()
         time.sleep(0.01)
 
-    bookmarks.move_bookmarks = move_bookmarks
+    file_rows.move_bookmarks = move_bookmarks
 
 
 def _complaints(engine: Engine) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import alembic.command  # noqa: F401 - so that children need not
 
 from lineage_store.cli import main
-from lineage_store.cli.verbs import backups, base_dirs, setup  # noqa: F401 - as above
+from lineage_store.cli.verbs import database, gc  # noqa: F401 - as above
 
 _GONE_WITHIN_S = 30.0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from helpers import databases
 from helpers.engines import opened
-from lineage_store.store.database.engine import sqlite_path
+from lineage_store.store.database.db import sqlite_path
 from lineage_store.store.schema.upgrade import upgrade
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"

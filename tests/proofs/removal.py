@@ -25,10 +25,10 @@ from helpers.engines import opened
 from helpers.ingesting import ingest, let_leases_expire
 from helpers.log_writer import Log
 from lineage_store.config import Settings
-from lineage_store.ingest import base_dirs
-from lineage_store.operations import remove
-from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import reading
+from lineage_store.ingest import lease
+from lineage_store.operations import removal as remove
+from lineage_store.store.catalog.retention import Rules
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
 from proofs import ledger
@@ -148,7 +148,7 @@ def _gc_with(fault: Callable[[], None], engine: Engine, base_dir: Path) -> None:
 
 
 def _gc(engine: Engine, base_dir: Path) -> None:
-    base_dir_id = base_dirs.register(engine, base_dir)
+    base_dir_id = lease.register(engine, base_dir)
     let_leases_expire(engine)
     for _ in remove.remove(engine, base_dir_id, Rules("gone", among=_GONE), Settings(batch_rows=2)):
         pass

@@ -30,11 +30,10 @@ from helpers.log_writer import Log
 from helpers.stored_jobs import add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.query.search import ordering
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.listing import iter_lineage
-from lineage_store.query.search.page import filter_lineage
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.query import job_sql
+from lineage_store.query.condition_dict import parse
+from lineage_store.query.jobs import filter_lineage, iter_lineage
+from lineage_store.store.database.db import open_engine, reading, writing
 from proofs import ledger
 from proofs.children import at_once
 from proofs.proof import KINDS, SQLITE, Control, Outcome, Proof, Run
@@ -108,11 +107,11 @@ def _answers_agree(engines: list[Engine], condition: Mapping[str, Any]) -> bool:
 def _count_unlike(urls: list[str]) -> int:
     """How many orders differ when each database puts what is missing where it likes. For a process of its own."""
 
-    def of(rank: ordering.Rank, column: Any) -> Any:
+    def of(rank: job_sql.Rank, column: Any) -> Any:
         return column.desc() if rank.descending else column.asc()
 
     engines = [open_engine(url) for url in urls]
-    with mock.patch.object(ordering.Rank, "of", of):
+    with mock.patch.object(job_sql.Rank, "of", of):
         return sum(
             not _answers_agree(engines, {"sorted_name": name, "sorted_type": direction})
             for name in SORTABLE

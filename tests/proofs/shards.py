@@ -30,12 +30,11 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest import commit
 from lineage_store.ingest.daemon import scheduler
-from lineage_store.ingest.daemon.crew import Wanted
+from lineage_store.ingest.daemon.scheduler import Wanted
 from lineage_store.ingest.lease import divide
-from lineage_store.store.database.locks import writer_of
-from lineage_store.store.leases import Lease
-from lineage_store.store.shards import Shards
-from lineage_store.store.writes import bookmarks
+from lineage_store.store.database.failures import writer_of
+from lineage_store.store.leases import Lease, Shards
+from lineage_store.store.writes import file_rows
 from proofs import ledger
 from proofs.children import Child, at_once, forked
 from proofs.fence import confirm_nothing
@@ -291,7 +290,7 @@ def _daemon(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
 
 def _note() -> None:
     """Note in every batch who wrote which job."""
-    write_batch, move_bookmarks = commit.write_batch, bookmarks.move_bookmarks
+    write_batch, move_bookmarks = commit.write_batch, file_rows.move_bookmarks
     in_use = local()
 
     def write_batch_noted(engine: Engine, lease: Lease, *rest: Any) -> None:
@@ -307,7 +306,7 @@ def _note() -> None:
             connection.execute(_NOTE, {**who, **shard, "train_id": train_id})
 
     vars(commit)["write_batch"] = write_batch_noted
-    vars(bookmarks)["move_bookmarks"] = move_bookmarks_noted
+    vars(file_rows)["move_bookmarks"] = move_bookmarks_noted
 
 
 PROOF = Proof(

@@ -32,8 +32,8 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.server import create_app
 from lineage_store.server.connections import server_of
+from lineage_store.server.own.changes import Watcher
 from lineage_store.server.own.names import key_of
-from lineage_store.server.watcher import Watcher
 from proofs.children import KILLED, at_once, forked
 from proofs.killed_ingest import finish, ingest_as_one_of_many
 from proofs.proof import KINDS, Control, Outcome, Proof, Run

@@ -31,12 +31,11 @@ from helpers.standby import cut_off, execute, hot_standby, paused, promote, wait
 from helpers.waiting import wait_until
 from lineage_store import DatabaseUnavailableError, LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import MindInsightException
+from lineage_store.errors import CONFLICT, MindInsightException
 from lineage_store.ingest.daemon import follower, scheduler
-from lineage_store.ingest.daemon.crew import Wanted
+from lineage_store.ingest.daemon.scheduler import Wanted
 from lineage_store.ingest.scan import directory_cache
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
-from lineage_store.store.database.conflicts import CONFLICT
 from proofs import ledger
 from proofs.children import Child, at_once, forked
 from proofs.proof import Control, Outcome, Proof, Run, SkippedError

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from helpers.engines import opened
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 
 
 @pytest.fixture

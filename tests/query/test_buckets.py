@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 from helpers.built_store import add_file, add_scalars, derive
 from helpers.stored_jobs import add_bare_job, add_base_dir
 from lineage_store import LineageStore, SampleNotFoundError
-from lineage_store.api.samples import MOST_POINTS
+from lineage_store.api.job import MOST_POINTS
 from lineage_store.errors import LineageParamValueError
 from lineage_store.query.samples import Curve
 from lineage_store.query.samples.buckets import BUCKET_COLUMNS
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BASE = "/logs"

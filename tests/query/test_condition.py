@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lineage_store import LineageSearchConditionParamError
-from lineage_store.query.search.compiler import compile_ranges
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.tree import AllOf, AnyOf, Leaf, Not, Page, Subject
+from lineage_store.query.condition import AllOf, AnyOf, Leaf, Not, Page, Subject
+from lineage_store.query.condition_dict import parse
+from lineage_store.query.job_sql import compile_ranges
 
 SELF_CONTAINING: list[Any] = []
 SELF_CONTAINING.append(SELF_CONTAINING)

@@ -29,9 +29,9 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
     LineageStoreError,
 )
-from lineage_store.query.export import directory, scalar_columns, sources
-from lineage_store.query.views import view_rows
-from lineage_store.store.database.engine import reading
+from lineage_store.query.export import exporting, sources
+from lineage_store.query.status import view_rows
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema.views import VIEWS
 
 NOW = ("quiet_s", "last_cycle_age_s")
@@ -117,12 +117,12 @@ def test_parquet_has_every_row_of_every_view_as_the_view_has_it(store: LineageSt
 def test_samples_are_the_same_however_few_are_read_at_a_time(
     store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scalar_columns, "ROWS_AT_A_TIME", 2)
-    monkeypatch.setattr(scalar_columns, "_FETCHED", 1)
-    monkeypatch.setattr(scalar_columns, "_MOST_SERIES", 1)
-    monkeypatch.setattr(scalar_columns, "_GROUPS_AT_A_TIME", 1)
     monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 2)
-    monkeypatch.setattr(directory, "_MOST_OPEN", 1)
+    monkeypatch.setattr(sources, "_FETCHED", 1)
+    monkeypatch.setattr(sources, "_MOST_SERIES", 1)
+    monkeypatch.setattr(sources, "_GROUPS_AT_A_TIME", 1)
+    monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(exporting, "_MOST_OPEN", 1)
     store.export(to=tmp_path / "out")
     for name in ("v_scalar", "v_series", "v_log_file"):
         assert exported(tmp_path / "out", name) == of_view(store, name)
@@ -132,7 +132,7 @@ def test_a_file_that_has_many_rows_goes_on_in_a_second_one(
     store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "ROWS_AT_A_TIME", 1)
-    monkeypatch.setattr(directory, "_MOST_ROWS", 2)
+    monkeypatch.setattr(exporting, "_MOST_ROWS", 2)
     found = store.export("v_series", to=tmp_path / "out").files
     assert max(each.rows for each in found) == 2
     assert exported(tmp_path / "out", "v_series") == of_view(store, "v_series")

@@ -10,10 +10,10 @@ from helpers.databases import end_all_sessions
 from helpers.engines import url_of
 from lineage_store import LineageStore
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.page import filter_lineage
+from lineage_store.query.condition_dict import parse
+from lineage_store.query.jobs import filter_lineage
 from lineage_store.store.admin import read_only_sql
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.db import open_engine, reading, writing
 
 
 def _ask(engine: Engine, *, ended: bool = False) -> int:

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Connection
 
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
+from lineage_store.query.condition_dict import parse
 from lineage_store.query.job_lineage import get_lineage
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.page import filter_lineage
+from lineage_store.query.jobs import filter_lineage
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
 

@@ -13,11 +13,12 @@ from helpers.engines import url_of
 from helpers.ingesting import column
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
-from lineage_store.query.search import listing
-from lineage_store.query.search.condition import parse
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.query import jobs as listing
+from lineage_store.query.condition_dict import parse
+from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.schema import tables
-from lineage_store.store.writes import forgetting, remarks, removal
+from lineage_store.store.writes import jobs as remarks
+from lineage_store.store.writes import removal
 
 JOBS = 6
 
@@ -102,7 +103,7 @@ def test_jobs_of_a_base_dir_that_is_being_forgotten_are_left_out(engine: Engine)
     objects = _iterate(engine)
     next(objects)
     with writing(engine) as connection:
-        forgetting.begin(connection, 1, "/logs")
+        removal.begin_forgetting(connection, 1, "/logs")
     assert _ids(objects) == ["./4"]  # which had been read with the first
 
 

@@ -14,10 +14,9 @@ from sqlalchemy import Engine
 from helpers import condition_oracle
 from helpers.conditions import JOBS, conditions
 from helpers.stored_jobs import add_base_dir, add_job
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.listing import iter_lineage
-from lineage_store.query.search.page import filter_lineage
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.query.condition_dict import parse
+from lineage_store.query.jobs import filter_lineage, iter_lineage
+from lineage_store.store.database.db import open_engine, reading, writing
 
 
 @pytest.fixture

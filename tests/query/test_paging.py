@@ -16,14 +16,13 @@ from sqlalchemy import Connection, Engine, event, insert, text
 
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import LineageStore
-from lineage_store.api.jobs import LISTED_JOBS
+from lineage_store.api.store import LISTED_JOBS
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.query.jobs import train_jobs
 from lineage_store.query.status import read_problems
-from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.database.paging import Page
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.db import Page, open_engine, reading, writing
 from lineage_store.store.schema import tables
 
 ROWS = 3_000
@@ -35,7 +34,7 @@ LISTS: dict[str, Ask] = {
     "ingest_problem": lambda connection, base_dir_id, page: read_problems(
         connection, None if base_dir_id is None else f"/logs_{base_dir_id}", page=page
     ),
-    "tombstone": lambda connection, base_dir_id, page: tombstones.latest(connection, base_dir_id, page=page),
+    "tombstone": lambda connection, base_dir_id, page: registry.latest(connection, base_dir_id, page=page),
 }
 
 
@@ -129,7 +128,7 @@ def test_the_newest_come_first(engine: Engine) -> None:
         assert [job.train_id for job in train_jobs(connection, None, page=Page(2))] == ["./2990", "./2991"]
         problems = read_problems(connection, page=Page(2))
         assert [each.subject.rpartition("/")[2] for each in problems] == ["2990", "2992"]
-        first = tombstones.latest(connection, page=Page(1))[0]
+        first = registry.latest(connection, page=Page(1))[0]
     assert (first.base_dir, first.train_id) == ("/logs_1", "./2990")
 
 

@@ -157,7 +157,7 @@ def test_what_is_no_regular_file_is_refused(store: LineageStore, path: Path) -> 
 
 def test_scalars_are_no_payloads(store: LineageStore, path: Path) -> None:
     from lineage_store.query.samples import payloads
-    from lineage_store.store.database.engine import open_engine, reading
+    from lineage_store.store.database.db import open_engine, reading
 
     engine = open_engine("sqlite://")
     with (

@@ -14,14 +14,12 @@ from helpers import databases
 from helpers.engines import opened
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
-from lineage_store.query.search.chooser import Plan, choose
-from lineage_store.query.search.compiler import compile_count
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.explain import plan_of
-from lineage_store.query.search.page import filter_lineage
-from lineage_store.query.search.tree import SearchCondition
-from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.database.types import INDEXED_CHARACTERS
+from lineage_store.query.condition import SearchCondition
+from lineage_store.query.condition_dict import parse
+from lineage_store.query.job_sql import Plan, choose, compile_count
+from lineage_store.query.jobs import filter_lineage, plan_of
+from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.sql import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
 
 JOBS = 6_000

@@ -12,7 +12,7 @@ from sqlalchemy import event, text
 from helpers.databases import BY_JOBS
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 
 BY_KEY = {
     "sqlite": r"SEARCH \w+_sample USING PRIMARY KEY \(job_id=\? AND series_no=\?",

@@ -10,12 +10,11 @@ from sqlalchemy.exc import DBAPIError
 
 from helpers.snapshots import assert_matches_snapshot
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
-from lineage_store.query.search.compiler import compile_all, compile_count, compile_ranges, compile_rows
-from lineage_store.query.search.condition import parse
-from lineage_store.query.search.explain import explain
-from lineage_store.query.search.page import filter_lineage
-from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.database.statements import run
+from lineage_store.query.condition_dict import parse
+from lineage_store.query.job_sql import compile_all, compile_count, compile_ranges, compile_rows
+from lineage_store.query.jobs import explain, filter_lineage
+from lineage_store.store.database.db import open_engine, reading, writing
+from lineage_store.store.database.sql import run
 from lineage_store.texts import key
 
 CONDITIONS: dict[str, dict[str, Any]] = {

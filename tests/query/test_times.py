@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lineage_store.query.search.condition import parse
+from lineage_store.query.condition_dict import parse
 
 NOVEMBER = 1_793_491_200
 """2026-11-01T00:00:00Z, unix s."""

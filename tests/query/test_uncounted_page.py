@@ -17,9 +17,9 @@ from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.query.search.explain import plan_of
+from lineage_store.query.jobs import plan_of
 from lineage_store.store.catalog.registry import FIRST_JOB
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import base_dir
 
 NUMBERED: list[Any] = [*range(6), "text", None, [1]]

@@ -13,7 +13,7 @@ from helpers.scraped import scraped
 from helpers.served import serving
 from lineage_store.config import SETTING_FIELDS
 from lineage_store.errors import ConfigError
-from lineage_store.server import problems, require_web
+from lineage_store.server import refusals, require_web
 
 
 def test_the_store_is_well(client: httpx.Client) -> None:
@@ -98,9 +98,9 @@ def test_the_documentation_has_every_setting_and_every_kind_of_problem() -> None
         for name in (field.name for field in SETTING_FIELDS)
         if name.startswith("serve_") and name not in told
     ] == []
-    assert [kind for kind in problems.REFUSED if f"`{kind}`" not in told] == []
+    assert [kind for kind in refusals.REFUSED if f"`{kind}`" not in told] == []
     kinds = {
-        problems.kind_of(error()) for error in problems.STATUS if error.__module__ == "lineage_store.errors"
+        refusals.kind_of(error()) for error in refusals.STATUS if error.__module__ == "lineage_store.errors"
     }
     by_cause = {"lineage_query_summary_data", "lease_held", "lineage_param_missing"}
     assert [kind for kind in kinds - by_cause if f"`{kind}`" not in told] == []

@@ -26,8 +26,9 @@ from helpers.served import server_process, serving
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.query.change_cursor import encode
-from lineage_store.server import connections, create_app, watcher
+from lineage_store.query.changes import encode
+from lineage_store.server import connections, create_app
+from lineage_store.server.own import changes as watcher
 
 JOBS = ("./run_000", "./run_001", "./run_004")
 

@@ -23,9 +23,9 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.server.asking import Ask, State
 from lineage_store.server.mindinsight.routes import GETS, Endpoint
-from lineage_store.server.state import Ask, State
-from lineage_store.store.database import pool
+from lineage_store.store.database import connections
 
 _ENDLESS = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT count(*) FROM n"
 router = APIRouter()
@@ -81,7 +81,7 @@ def test_the_statement_of_a_client_that_has_gone_is_ended(database_url: str) -> 
 def test_a_monitor_is_answered_while_all_questions_are_under_way(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WAIT_S", 0.5)
+    monkeypatch.setattr(connections, "WAIT_S", 0.5)
     ended = threading.Event()
 
     def question(store: LineageStore) -> None:

@@ -17,7 +17,7 @@ from helpers.log_writer import Log
 from helpers.served import serving
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.json_values import for_json
+from lineage_store.plain_values import for_json
 from lineage_store.query.samples import buckets
 from lineage_store.server.own import models
 

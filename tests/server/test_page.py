@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from helpers.served import serving
-from lineage_store.server import page
+from lineage_store.server import application
 
 SCRIPT = b"console.log('here')"
 
@@ -26,7 +26,7 @@ def static(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def client(sqlite_url: str, static: Path) -> Iterator[httpx.Client]:
-    with serving(sqlite_url, routers=[page.router_at("/lineage", static)]) as client:
+    with serving(sqlite_url, routers=[application.router_at("/lineage", static)]) as client:
         yield client
 
 
@@ -63,5 +63,5 @@ def test_nothing_else_is_given_out(client: httpx.Client, name: str) -> None:
 
 
 def test_a_page_that_is_not_built_says_how(sqlite_url: str, tmp_path: Path) -> None:
-    with serving(sqlite_url, routers=[page.router_at("/lineage", tmp_path)]) as client:
+    with serving(sqlite_url, routers=[application.router_at("/lineage", tmp_path)]) as client:
         assert "make page" in client.get("/lineage/").text

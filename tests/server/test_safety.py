@@ -28,7 +28,7 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import ConfigError
 from lineage_store.server import connections, guard
-from lineage_store.server.state import Ask
+from lineage_store.server.asking import Ask
 
 API = "/api/v1"
 LARGE = 64 << 20

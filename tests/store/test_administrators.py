@@ -21,7 +21,7 @@ from helpers.log_writer import Log
 from lineage_store import DatabaseUnavailableError, LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.schema.upgrade import upgrade
 
 DEFAULTS = [

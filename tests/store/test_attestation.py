@@ -17,12 +17,12 @@ from helpers import databases
 from helpers.databases import BY_JOBS, DISTRIBUTED
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api import without_store
+from lineage_store.api import administration
 from lineage_store.config import Settings
 from lineage_store.errors import AlteredStoreError, LineageStoreError, SchemaTooOldError
 from lineage_store.operations.doctor import examine
 from lineage_store.store.admin.partitioning import lay_out
-from lineage_store.store.database.engine import open_engine, reading
+from lineage_store.store.database.db import open_engine, reading
 from lineage_store.store.schema import attestation, upgrade
 
 Run = Callable[..., None]
@@ -61,8 +61,8 @@ def assert_refused(url: str, name: str) -> None:
     for open_it in (
         lambda: LineageStore(url),
         lambda: LineageStore(url, read_only=True),
-        lambda: without_store.check_schema(settings),
-        lambda: without_store.upgrade_schema(settings),
+        lambda: administration.check_schema(settings),
+        lambda: administration.upgrade_schema(settings),
     ):
         with pytest.raises(AlteredStoreError) as refused:
             open_it()
@@ -191,7 +191,7 @@ def test_what_acts_on_a_postgresql_store_and_what_was_changed_in_it_is_refused_b
     with databases.postgres_database(postgres_server, template=postgres_template) as url:
         run(url, _HOSTILE_POSTGRESQL[name])
         settings = Settings(database_url=url)
-        for refuses in (lambda: LineageStore(url), lambda: without_store.upgrade_schema(settings)):
+        for refuses in (lambda: LineageStore(url), lambda: administration.upgrade_schema(settings)):
             with pytest.raises(AlteredStoreError) as refused:
                 refuses()
             assert name in " ".join(refused.value.altered)
@@ -214,7 +214,7 @@ def test_a_changed_view_whose_digest_was_forged_is_found_by_doctor_and_upgrade(
         settings = Settings(database_url=url)
         assert "altered_store" in [each.kind for each in examine(url, settings, [])]
         with pytest.raises(AlteredStoreError, match="the view v_log_file was changed"):
-            without_store.upgrade_schema(settings)
+            administration.upgrade_schema(settings)
 
 
 def test_views_of_another_release_are_refused_until_they_are_made_anew(database_url: str) -> None:
@@ -228,7 +228,7 @@ def test_views_of_another_release_are_refused_until_they_are_made_anew(database_
     with pytest.raises(SchemaTooOldError, match=r"views of the store .* are another release's") as refused:
         LineageStore(database_url)
     assert "db upgrade" in str(refused.value.hint)
-    without_store.upgrade_schema(Settings(database_url=database_url))
+    administration.upgrade_schema(Settings(database_url=database_url))
     LineageStore(database_url).close()
     assert asked(database_url, "SELECT * FROM v_metric") == []
 
@@ -237,7 +237,7 @@ def test_a_view_that_was_dropped_is_made_anew_by_upgrade(database_url: str) -> N
     run(database_url, "DROP VIEW v_metric")
     with pytest.raises(AlteredStoreError, match="the view v_metric is missing"):
         LineageStore(database_url)
-    without_store.upgrade_schema(Settings(database_url=database_url))
+    administration.upgrade_schema(Settings(database_url=database_url))
     LineageStore(database_url).close()
     assert asked(database_url, "SELECT * FROM v_metric") == []
 
@@ -258,7 +258,7 @@ def test_an_administrators_own_objects_are_a_finding_and_stay_in_use(
     with LineageStore(database_url) as store:
         store.ingest(base_dir)
     assert asked(database_url, "SELECT * FROM their_view") == [("./job",)]
-    without_store.upgrade_schema(settings)
+    administration.upgrade_schema(settings)
     (found,) = [each for each in examine(database_url, settings, []) if each.kind == "own_objects"]
     for name in ("the table theirs", "the view their_view", "the index their_index", "the index their_part"):
         assert name in found.what

@@ -11,7 +11,7 @@ from sqlalchemy.engine.interfaces import CacheStats
 from sqlalchemy.sql.selectable import Select
 
 from helpers.engines import opened
-from lineage_store.store.database import compiled
+from lineage_store.store.database import sql
 
 
 def question(name: object) -> Select[Any]:
@@ -47,8 +47,8 @@ def test_another_kind_of_database_compiles_for_itself(tmp_path: Path, postgres_e
 def test_no_more_statements_are_kept_than_the_cache_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "_MOST", 3)
+    monkeypatch.setattr(sql, "_MOST", 3)
     with opened(f"sqlite:///{tmp_path}/a.db") as engine:
         for number in range(10):
             assert was_compiled(engine, question(f"{tmp_path.name}_{number}"))
-            assert len(compiled._COMPILED) <= 3
+            assert len(sql._COMPILED) <= 3

@@ -22,11 +22,11 @@ from helpers.engines import opened
 from lineage_store import LineageStore
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, LineageParamTypeError
 from lineage_store.findings import cause_in
-from lineage_store.store.database import engine as engines
-from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.database.failures import cause_of
-from lineage_store.store.database.locks import command_of, writer_of
-from lineage_store.store.database.pool import renew
+from lineage_store.program import command_of
+from lineage_store.store.database import db
+from lineage_store.store.database.connections import renew
+from lineage_store.store.database.db import open_engine, reading, writing
+from lineage_store.store.database.failures import cause_of, writer_of
 
 _LOCKING = """
 import sqlite3, sys
@@ -79,7 +79,7 @@ def test_whoever_holds_the_write_lock_is_found(linked: bool, path: Path, tmp_pat
 
 
 def test_a_reader_holds_no_write_lock(path: Path, sqlite_engine: Engine) -> None:
-    with engines.reading(sqlite_engine) as connection:
+    with db.reading(sqlite_engine) as connection:
         connection.execute(text("SELECT * FROM train_job")).all()
         assert writer_of(path) is None
 
@@ -87,7 +87,7 @@ def test_a_reader_holds_no_write_lock(path: Path, sqlite_engine: Engine) -> None
 def test_a_locked_store_names_the_process(
     path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lineage_store.store.database.sqlite.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("lineage_store.store.database.connections.BUSY_TIMEOUT_S", 0.05)
     engine = open_engine(sqlite_url)
     with (
         another_process_that_writes(path) as pid,
@@ -212,7 +212,7 @@ def test_a_connection_in_use_while_its_pool_is_given_up_is_closed_when_it_comes_
 def test_a_pool_given_up_while_a_connection_is_made_anew_for_it_loses_none(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lineage_store.store.database.pool._RESTED_AFTER_S", 0.0)
+    monkeypatch.setattr("lineage_store.store.database.connections._RESTED_AFTER_S", 0.0)
     engine = open_engine(postgres_url)
     with reading(engine):
         pass
@@ -298,7 +298,7 @@ def test_a_url_that_is_none_is_refused_without_its_password() -> None:
 def test_connections_that_a_server_dropped_while_they_rested_are_replaced(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lineage_store.store.database.pool._RESTED_AFTER_S", 0.0)
+    monkeypatch.setattr("lineage_store.store.database.connections._RESTED_AFTER_S", 0.0)
     engine = open_engine(postgres_url)
     with ExitStack() as several:
         for _ in range(4):

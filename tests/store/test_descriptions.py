@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 
 from helpers.base_dirs import ROOT
 from helpers.engines import opened
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema.descriptions import relations
 
 _COMMENTS = """

@@ -26,9 +26,9 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.operations.doctor import examine
-from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.removal import CleanUp
 from lineage_store.operations.store_copy import copy_store
-from lineage_store.store.database.engine import writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS

@@ -35,10 +35,10 @@ from helpers.snapshots import assert_matches_snapshot
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
-from lineage_store.operations.forget import forget
-from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.base_dirs import forget
+from lineage_store.operations.removal import CleanUp
 from lineage_store.store.admin.distributing import distribute
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 from lineage_store.store.schema import distribution
 from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.tables import metadata, series

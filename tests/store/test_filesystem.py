@@ -11,7 +11,7 @@ import pytest
 
 from helpers.program import PROGRAM
 from lineage_store.errors import UnsafeStoreLocationError
-from lineage_store.store.database.filesystem import filesystem_type, refuse_network_filesystem
+from lineage_store.paths import filesystem_type, refuse_network_filesystem
 
 ROOT = b"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
 HOSTILE = b"\xff\xfe\x85\x1c\x0b\x0c\r\xe2\x80\xa8"

@@ -13,12 +13,12 @@ from helpers.ingesting import column, ingest, rows, visible_scalars
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.operations.forget import forget
-from lineage_store.operations.reread import reingest
-from lineage_store.operations.verify.verifying import verify
+from lineage_store.operations.base_dirs import forget
+from lineage_store.operations.repair import reingest
+from lineage_store.operations.verify import verify
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.dialects import among_rows
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
+from lineage_store.store.database.sql import among_rows
 from lineage_store.store.schema.tables import log_file, metadata
 
 OF_A_JOB = [table for table in metadata.sorted_tables if "job_id" in table.c and not table.c.job_id.nullable]

@@ -21,8 +21,8 @@ from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store.database import pool
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database import connections
+from lineage_store.store.database.db import open_engine, reading, writing
 
 NEVER_ENDING = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)"
@@ -33,7 +33,7 @@ NEVER_ENDING = (
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever finds no free connection waits 50 ms."""
-    monkeypatch.setattr(pool, "WAIT_S", 0.05)
+    monkeypatch.setattr(connections, "WAIT_S", 0.05)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(pool, "WAIT_S", 0.1)
+    monkeypatch.setattr(connections, "WAIT_S", 0.1)
     settings = Settings(pool_size=1, poll_interval_s=0.05, discovery_interval_s=0.05)
     with (
         LineageStore(database_url, settings=settings) as store,

@@ -20,13 +20,13 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
 from lineage_store.finding_kinds import Severity
 from lineage_store.findings import THE_STORE
+from lineage_store.operations.base_dirs import forget
 from lineage_store.operations.doctor import examine
-from lineage_store.operations.forget import forget
-from lineage_store.operations.remove import CleanUp
+from lineage_store.operations.removal import CleanUp
 from lineage_store.store.admin import partitioning
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import Roles, grant
-from lineage_store.store.database.engine import reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.upgrade import upgrade
 

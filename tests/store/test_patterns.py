@@ -20,9 +20,9 @@ from lineage_store.errors import (
     LineageQuerySummaryDataError,
     LineageSearchConditionParamError,
 )
-from lineage_store.query.search.literals import MAX_PATTERN_CHARACTERS, MAX_PATTERN_LENGTH
-from lineage_store.store.database import patterns
-from lineage_store.store.database.engine import writing
+from lineage_store.query.condition import MAX_PATTERN_CHARACTERS, MAX_PATTERN_LENGTH
+from lineage_store.store.database import sql
+from lineage_store.store.database.db import writing
 
 LIMIT_S = 0.5
 LONGEST = Settings().most_lineage_bytes
@@ -65,7 +65,7 @@ def test_the_worst_pattern_over_the_longest_text_ends_in_time(database_url: str,
 
 @pytest.mark.slow
 def test_many_patterns_over_many_short_texts_end_in_time(database_url: str) -> None:
-    fill(database_url, ["ä" * patterns.LONGEST_FOR_LIKE] * 500)
+    fill(database_url, ["ä" * sql.LONGEST_FOR_LIKE] * 500)
     pattern = f"%{'ä' * (MAX_PATTERN_LENGTH - 5)}b%"
     every = [
         {"user_defined/text": {"like": pattern}} for _ in range(MAX_PATTERN_CHARACTERS // MAX_PATTERN_LENGTH)
@@ -75,7 +75,7 @@ def test_many_patterns_over_many_short_texts_end_in_time(database_url: str) -> N
 
 
 def test_a_long_text_is_found_as_a_short_one_is(database_url: str) -> None:
-    long = "x" * patterns.PIECE
+    long = "x" * sql.PIECE
     fill(database_url, [f"{long}Ab%c{long}End", "short Ab%c End", f"{long}{long}"])
     with LineageStore(database_url) as store:
 
@@ -107,7 +107,7 @@ def test_too_long_patterns_are_refused_with_their_bound(database_url: str) -> No
 
 
 def test_pieces_match_as_sqlite_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "PIECE", 3)
+    monkeypatch.setattr(sql, "PIECE", 3)
     chance, database = random.Random(26), sqlite3.connect(":memory:")
     for _ in range(20_000):
         text = "".join(chance.choices("ab%#ä\n", k=chance.randrange(9)))
@@ -115,7 +115,7 @@ def test_pieces_match_as_sqlite_matches(monkeypatch: pytest.MonkeyPatch) -> None
             chance.choices(("a", "b", "%", "%", "_", "#%", "##", "ä", "\n"), k=chance.randrange(7))
         )
         (theirs,) = database.execute("SELECT ? LIKE ? ESCAPE '#'", (text, pattern)).fetchone()
-        assert patterns.matches(text, pattern) == theirs, (text, pattern)
+        assert sql.matches(text, pattern) == theirs, (text, pattern)
     database.close()
 
 

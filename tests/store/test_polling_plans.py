@@ -13,12 +13,11 @@ from sqlalchemy import Connection, Engine, event
 from benchmarks.many_rows import add_jobs
 from helpers.engines import opened
 from helpers.stored_jobs import add_base_dir
-from lineage_store.query.change_cursor import Place
-from lineage_store.query.changes import read_changes
-from lineage_store.query.health import read_findings
+from lineage_store.operations.health import read_findings
+from lineage_store.query.changes import Place, read_changes
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading, writing
-from lineage_store.store.writes import generations
+from lineage_store.store.database.db import open_engine, reading, writing
+from lineage_store.store.writes import file_rows
 
 
 def plan(url: str, ask: Callable[[Connection], object]) -> list[str]:
@@ -40,7 +39,7 @@ def plan(url: str, ask: Callable[[Connection], object]) -> list[str]:
     ("ask", "index"),
     [
         (lambda connection: registry.live_jobs(connection, 1), "ix_log_file_unsettled"),
-        (lambda connection: generations.any_replaced(connection, 1), "ix_log_file_unsettled"),
+        (lambda connection: file_rows.any_replaced(connection, 1), "ix_log_file_unsettled"),
         (lambda connection: registry.unfinished(connection, 1), "ix_log_file_pending"),
         (lambda connection: registry.known_files(connection, 1, {"./a"}), "(job_id=?)"),
     ],

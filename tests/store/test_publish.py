@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 
 from helpers.stored_jobs import add_bare_job, add_base_dir
 from lineage_store.errors import LineageStoreError
-from lineage_store.store.admin.publish import publish
-from lineage_store.store.database.engine import open_engine, writing
+from lineage_store.store.admin.snapshots import publish
+from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import upgrade
 
 

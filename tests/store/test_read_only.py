@@ -25,7 +25,7 @@ from lineage_store.errors import (
     ReadOnlyStoreError,
     SchemaTooOldError,
 )
-from lineage_store.store.database import default_location
+from lineage_store.store import opened as default_location
 
 
 @pytest.fixture

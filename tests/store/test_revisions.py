@@ -16,17 +16,18 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.findings import finding
-from lineage_store.ingest import base_dirs, commit
+from lineage_store.ingest import commit
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations import remove
-from lineage_store.operations.forget import forget
-from lineage_store.operations.reread import reingest, retry
+from lineage_store.operations import removal
+from lineage_store.operations.base_dirs import forget
+from lineage_store.operations.repair import reingest, retry
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.catalog.removable import Rules
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.catalog.retention import Rules
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema.tables import train_job
-from lineage_store.store.writes import revisions
+from lineage_store.store.writes import jobs as revisions
 
 OLD = 1_700_000_000
 ONE = "./one"
@@ -59,7 +60,7 @@ def only_one() -> Rules:
 
 
 def remove_one(engine: Engine, base_dir: Path) -> None:
-    for _ in remove.remove(engine, base_dirs.register(engine, base_dir), only_one(), Settings()):
+    for _ in removal.remove(engine, base_dirs.register(engine, base_dir), only_one(), Settings()):
         pass
 
 

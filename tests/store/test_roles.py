@@ -17,12 +17,12 @@ from helpers.databases import login, needs_databases, plain
 from helpers.engines import opened
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api import without_store
+from lineage_store.api import administration
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
-from lineage_store.ingest import refresh
+from lineage_store.ingest import pipeline
 from lineage_store.store.admin.roles import Roles, grant, statements, writing_functions_of_readers
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
@@ -150,7 +150,7 @@ def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path
     Log().train(network="LeNet5").write_lineage(tmp_path / "base" / "run")
     url = as_role(granted, "ingest")
     with LineageStore(url) as store:
-        assert refresh.ingest(store.engine, tmp_path / "base", Settings()).counts.events == 3
+        assert pipeline.ingest(store.engine, tmp_path / "base", Settings()).counts.events == 3
         assert store.filter_lineage()["count"] == 1
         with pytest.raises(PermissionDeniedError, match="A superuser grants, or the owner") as denied:
             grant(store.engine, Roles(analysts=(NAMES["analyst"],)))
@@ -253,7 +253,7 @@ def test_doctor_lists_the_functions_that_a_reader_can_call(granted: str) -> None
     with psycopg.connect(plain(granted), autocommit=True) as superuser:
         superuser.execute(f"GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO {quoted('analyst')}")
     settings = Settings(database_url=granted)
-    (found,) = [each for each in without_store.doctor(settings, []) if each.kind == "writing_reader"]
+    (found,) = [each for each in administration.doctor(settings, []) if each.kind == "writing_reader"]
     assert NAMES["analyst"] in found.what
     assert "pg_notify(text, text)" in found.what
     assert "db grant" in found.remedy

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lineage_store.store.database import sqlite_image
+from lineage_store.store.writes import sqlite_bulk
 
 INT64S = st.integers(-(2**63), 2**63 - 1)
 
@@ -22,7 +22,7 @@ INT64S = st.integers(-(2**63), 2**63 - 1)
 def read(columns: Sequence[NDArray[Any]]) -> list[tuple[Any, ...]]:
     """The rows as SQLite has them, in their order, once it has checked the whole image."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.deserialize(sqlite_image.image(columns))
+        connection.deserialize(sqlite_bulk.image(columns))
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("SELECT count(*) FROM texts").fetchone() == (0,)
         return connection.execute("SELECT * FROM rows").fetchall()
@@ -37,7 +37,7 @@ def test_every_number_is_read_as_it_was_given_and_nan_as_null(rows: list[tuple[i
 
 @pytest.mark.parametrize("width", [1, 2, 5, 13, 14, 15, 18])
 def test_any_number_of_rows_and_columns_is_whole(width: int) -> None:
-    for rows in (1, 2, 300, 5_000, sqlite_image.MOST_ROWS):
+    for rows in (1, 2, 300, 5_000, sqlite_bulk.MOST_ROWS):
         columns = [np.arange(rows) * (n + 1) for n in range(width)]
         assert read(columns) == list(zip(*(column.tolist() for column in columns), strict=True))
 

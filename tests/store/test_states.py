@@ -16,13 +16,13 @@ from helpers.ingesting import column, ingest, rows
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.findings import finding
-from lineage_store.ingest import commit, refresh
+from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.problems import MOST_FAILED_READS
-from lineage_store.operations import reread
+from lineage_store.operations import repair
 from lineage_store.states import FILE_TRANSITIONS, JOB_TRANSITIONS, FileEvent, FileState, JobState, after
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import open_engine, reading, writing
+from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.tables import metadata
@@ -94,7 +94,7 @@ class History:
     def is_read_in_part(self) -> None:
         asked = iter([False, False])
         few = Settings(chunk_bytes=4096, batch_rows=5)
-        refresh.ingest(self.engine, self.base_dir, few, should_stop=lambda: next(asked, True))
+        pipeline.ingest(self.engine, self.base_dir, few, should_stop=lambda: next(asked, True))
 
     def cannot_be_read(self) -> None:
         problem = finding("unreadable_file", str(self.path), reason="Permission denied.")
@@ -117,7 +117,7 @@ class History:
 
     def is_tried_again(self) -> None:
         for base_dir_id in column(self.engine, "SELECT id FROM base_dir"):
-            reread.retry(self.engine, self.base_dir, base_dir_id, Settings(), None)
+            repair.retry(self.engine, self.base_dir, base_dir_id, Settings(), None)
 
     def _to_newest(self, happens: Callable[..., object]) -> None:
         for base_dir_id in column(self.engine, "SELECT id FROM base_dir"):

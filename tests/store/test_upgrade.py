@@ -31,9 +31,9 @@ from lineage_store.errors import (
     SchemaTooNewError,
     SchemaTooOldError,
 )
-from lineage_store.store.database import postgresql
-from lineage_store.store.database.engine import open_engine, reading, sqlite_path, writing
-from lineage_store.store.database.sqlite import APPLICATION_ID
+from lineage_store.store.database import connections
+from lineage_store.store.database.connections import APPLICATION_ID
+from lineage_store.store.database.db import open_engine, reading, sqlite_path, writing
 from lineage_store.store.schema import descriptions
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, current, migrations_path, upgrade
@@ -117,11 +117,11 @@ def test_two_upgrades_at_once_queue_up(empty_database_url: str, empty_engine: En
 def test_an_upgrade_waits_for_its_turn_however_long(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, occupation: LiteralString
 ) -> None:
-    usual = postgresql._SETTINGS
+    usual = connections._SETTINGS
     monkeypatch.setattr(
-        postgresql, "_SETTINGS", usual.replace("'lock_timeout', '30s'", "'lock_timeout', '50ms'")
+        connections, "_SETTINGS", usual.replace("'lock_timeout', '30s'", "'lock_timeout', '50ms'")
     )
-    assert usual != postgresql._SETTINGS
+    assert usual != connections._SETTINGS
     waits_long = SQL(
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         " AND clock_timestamp() - query_start > '1s'"

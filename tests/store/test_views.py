@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Engine, text
 from helpers.built_store import add_evaluation, add_file, add_payloads, add_scalars, derive
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.views import VIEWS
-from lineage_store.store.writes import generations
+from lineage_store.store.writes import file_rows
 
 T = 1_700_000_000
 _PG_TYPES = """
@@ -137,7 +137,7 @@ def test_what_was_wrong_with_a_generation_goes_when_another_takes_its_place(engi
     assert [_rows(engine, sql) for sql in shown] == [[("./a", 2)], [(2,)]]
     with writing(engine) as connection:
         (newest,) = registry.known_files(connection, base_dir_id)
-        generations.make_current(connection, newest)
+        file_rows.make_current(connection, newest)
     assert [_rows(engine, sql) for sql in shown] == [[("./a", 1)], [(1,)]]
     assert _rows(engine, "SELECT count(*) FROM v_ingest_problem") == [(1,)]
 

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store.admin.wal import look
-from lineage_store.store.database import sqlite
-from lineage_store.store.database.engine import open_engine, sqlite_path, writing
+from lineage_store.store.admin.obstacles import look
+from lineage_store.store.database import connections
+from lineage_store.store.database.db import open_engine, sqlite_path, writing
 from lineage_store.store.schema.upgrade import upgrade
 
 READ = """
@@ -48,7 +48,7 @@ def test_a_new_file_that_another_is_writing_is_waited_for(empty_sqlite_url: str)
 def test_a_new_file_that_another_does_not_let_go_is_named(
     empty_sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(connections, "BUSY_TIMEOUT_S", 0.2)
     path = sqlite_path(empty_sqlite_url)
     assert path is not None
     other = sqlite3.connect(path, isolation_level=None)
@@ -93,7 +93,7 @@ def test_a_small_log_is_no_worry(sqlite_engine: Engine) -> None:
 
 
 def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lineage_store.store.database.sqlite.WAL_KEPT_BYTES", 500_000)
+    monkeypatch.setattr("lineage_store.store.database.connections.WAL_KEPT_BYTES", 500_000)
     engine, path = open_engine(sqlite_url), sqlite_path(sqlite_url)
     with engine.connect() as reader:
         reader.execute(text("SELECT count(*) FROM train_job"))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, event
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
-from lineage_store.operations.forget import forget
+from lineage_store.operations.base_dirs import forget
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER")
 

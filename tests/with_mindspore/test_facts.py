@@ -12,9 +12,10 @@ import pytest
 from mindspore import dataset, nn
 from mindspore.mindrecord import FileWriter
 
-from lineage_store.collect.facts import datasets, run
-from lineage_store.collect.facts.dataset_graph import graph_of
-from lineage_store.collect.facts.learning_rates import LearningRates
+from lineage_store.collect import facts as datasets
+from lineage_store.collect import facts as run
+from lineage_store.collect.learning_rates import LearningRates
+from lineage_store.collect.lineage_messages import graph_of
 from lineage_store.errors import LineageLogError
 from with_mindspore.trainings import BATCH, Net, batches_of
 

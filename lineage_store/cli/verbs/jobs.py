@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.api.places import find_job
-from lineage_store.cli.option_values import PATH, one_of
 from lineage_store.cli.output import (
+    PAGE_ROWS,
     Style,
     columns_option,
+    listing_options,
     style_options,
     write_json,
     write_mappings,
     write_pairs,
     write_rows,
 )
-from lineage_store.cli.session import Session, pass_session
-from lineage_store.extreme_numbers import NUMBER_BY_KIND
-from lineage_store.fields import LARGEST_LABEL
+from lineage_store.cli.session import PATH, Session, one_of, pass_session, refusal
+from lineage_store.fields import (
+    LARGEST_LABEL,
+    LISTED,
+    METRIC_PREFIX,
+    OF_JOBS,
+    PREFIXES,
+    PRINTED,
+    SUMMARY_PREFIXES,
+)
+from lineage_store.plain_values import NUMBER_BY_KIND
+from lineage_store.query.condition_text import combined
 from lineage_store.states import JobState, Outcome
+from lineage_store.store.catalog.refs import find_job
+from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
+    from lineage_store.api import LineageStore
     from lineage_store.api.reports import JobReport
+
 
 base_dir_option = click.option(
     "--base-dir", type=PATH, metavar="DIR", help="Base dir of the jobs, if the store has several."
@@ -170,3 +185,231 @@ def _value(row: Mapping[str, Any]) -> object:
     if row["kind"] in NUMBER_BY_KIND:
         return NUMBER_BY_KIND[row["kind"]]
     return row["text"] if row["value"] is None else row["value"]
+
+
+# ---- `filter`: the jobs that match a condition, with their lineage
+
+
+ALL_COLUMNS = (
+    *("summary_dir", "base_dir", "tag", "remark", "dataset_graph"),
+    *(field.name for field in (*LISTED, *OF_JOBS) if field.table != "annotation"),
+)
+NAME_PREFIXES = (*PREFIXES.values(), *SUMMARY_PREFIXES)
+COLUMNS = tuple(field.name for field in PRINTED)
+_OF_JOBS = tuple(field.name for field in OF_JOBS if field.table == "train_job")
+
+
+@click.command("filter")
+@click.argument("base_dir", type=PATH, required=False)
+@click.option("--where", "wheres", multiple=True, metavar="TEXT", help="A comparison; repeat it for more.")
+@click.option(
+    "--condition", metavar="JSON|@FILE", help="A search_condition as JSON, or a file that holds one."
+)
+@click.option("--sort", "sorts", multiple=True, metavar="NAME[:desc]", help="Sort by it; repeat it for ties.")
+@click.option("--limit", type=int, help=f"Jobs in a page, 1 to 100.  [default: {PAGE_ROWS}]")
+@click.option("--page", type=click.IntRange(min=1), help="Which page, from 1.  [default: 1]")
+@click.option("--all", "everything", is_flag=True, help="Every job that matches, on one page.")
+@click.option(
+    "--columns", metavar="NAME,...", help="What to show, such as network,metric/accuracy,state,updated_at."
+)
+@click.option("--refresh/--no-refresh", default=None, help="Read all log files of BASE_DIR first, or none.")
+@click.option(
+    "--count/--no-count", default=True, help="Say how many match, which of very many takes a while."
+)
+@click.option("--explain", is_flag=True, help="Show the SQL and the database's plan instead of running it.")
+@style_options
+@pass_session
+def filter_verb(
+    session: Session,
+    base_dir: str | None,
+    wheres: Sequence[str],
+    condition: str | None,
+    sorts: Sequence[str],
+    limit: int | None,
+    page: int | None,
+    everything: bool,
+    columns: str | None,
+    refresh: bool | None,
+    count: bool,
+    explain: bool,
+    style: Style,
+) -> None:
+    """List the jobs that match, with their lineage.
+
+    Those of BASE_DIR, or of all base dirs. With BASE_DIR, new lineage is read first if no daemon does that. --json
+    gives MindInsight's answer.
+
+    \b
+    lineage-store filter --sort metric/accuracy:desc --limit 5
+    lineage-store filter --where 'loss is not null' --sort loss --limit 1
+    lineage-store filter --where 'metric/accuracy>=0.9' --where 'optimizer in Adam,SGD'
+    lineage-store filter /shared/summaries --condition '{"or": [{"epoch": {"gt": 10}}, {"loss": {"lt": 0.1}}]}'
+    """
+    from lineage_store.api import filter_summary_lineage
+
+    wanted = combined(read_condition(condition), wheres, sorts)
+    names = [name.strip() for name in columns.split(",")] if columns else []
+    if everything and (limit or page):
+        raise click.UsageError("--all has one page: leave out --limit and --page.")
+    if not everything:
+        _set_page(wanted, limit, page)
+    with session.open_store() as store:
+        if explain:
+            click.echo(escaped(str(store.explain(wanted, base_dir=base_dir, count=count)), keep_lines=True))
+            return
+        if base_dir is None:
+            answer = store.filter_lineage(wanted, count=count)
+        else:
+            answer = filter_summary_lineage(base_dir, wanted, store=store, refresh=refresh, count=count)
+        # Only now: the log files that were just read may have brought the names.
+        _refuse_unknown_columns(names, answer)
+        store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
+        beside = _beside_lineage(store, base_dir, names, answer, wanted if everything else None)
+        if answer["count"] == 0 and _matches_without_lineage(store, base_dir, wanted):
+            session.note("What matches has no lineage: `lineage-store jobs` lists it.")
+    if style == "json":
+        write_json(answer)
+    else:
+        names = names or _default_columns(answer)
+        write_rows(names, [[_cell(found, name, of_job) for name in names] for found, of_job in beside], style)
+    session.note(_footer(wanted, answer["count"]))
+
+
+def _matches_without_lineage(store: LineageStore, base_dir: str | None, condition: Mapping[str, Any]) -> bool:
+    unsorted = {name: value for name, value in condition.items() if not name.startswith("sorted_")}
+    return len(store.jobs(unsorted, columns=["summary_dir"], base_dir=base_dir, limit=1)) > 0
+
+
+def read_condition(text: str | None) -> dict[str, Any] | None:
+    """Read the JSON object of --condition, given as text or as @FILE. Raises click.BadParameter."""
+    if text is None:
+        return None
+    try:
+        content = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+        found = json.loads(content, object_pairs_hook=_each_once)
+    except (OSError, ValueError, RecursionError) as error:
+        told = f"{text[:200]!r} cannot be read: {error}."
+        raise click.BadParameter(told, param_hint="--condition") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter("A search_condition is a JSON object.", param_hint="--condition")
+    return found
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object. Raises ValueError if it has a name twice: of two comparisons, the first would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(
+            f"it has {twice!r} twice; put both comparisons into one object, or into a list of `and`"
+        )
+    return found
+
+
+def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> None:
+    """Put the page into the condition; the flags override the condition's own limit and offset."""
+    if limit is not None or "limit" not in wanted:
+        wanted["limit"] = PAGE_ROWS if limit is None else limit
+    if page is not None or "offset" not in wanted:
+        wanted["offset"] = 0 if page is None else page - 1
+
+
+def _default_columns(answer: Mapping[str, Any]) -> list[str]:
+    metrics = [name for name in answer["customized"] if name.startswith(METRIC_PREFIX)]
+    with_base_dir = any("base_dir" in found for found in answer["object"])
+    annotated = [
+        name for name in ("tag", "remark") if any(name in found["added_info"] for found in answer["object"])
+    ]
+    return [*COLUMNS, *metrics, *annotated, *(["base_dir"] if with_base_dir else [])]
+
+
+def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> None:
+    for name in names:
+        if not (name in ALL_COLUMNS or _is_named(name)):
+            known = [*ALL_COLUMNS, *(f"{prefix}<name>" for prefix in NAME_PREFIXES)]
+            raise click.BadParameter(refusal(name, known, also=answer["customized"]), param_hint="--columns")
+
+
+def _is_named(column: str) -> bool:
+    return any(column.startswith(prefix) and column != prefix for prefix in NAME_PREFIXES)
+
+
+def _beside_lineage(
+    store: LineageStore,
+    base_dir: str | None,
+    names: Sequence[str],
+    answer: Mapping[str, Any],
+    condition: Mapping[str, Any] | None,
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Pair each object of the answer with the values of columns that MindInsight's answer does not have.
+
+    Args:
+        condition: the condition that found the jobs, if the answer has all of them; None: look them up by name.
+    """
+    asked = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
+    known: dict[tuple[str | None, str], dict[str, Any]] = {}
+    # If one base dir is asked, or is the only one, MindInsight's answer does not name it.
+    if asked or "base_dir" in names:
+        listed = {"summary_dir": {"in": [found["summary_dir"] for found in answer["object"]]}}
+        wanted = listed if condition is None else condition
+        found = store.job_columns(wanted, asked, base_dir=base_dir, most=None)
+        for (place, train_id), values in found.by_job().items():
+            known[place, train_id] = known[None, train_id] = {"base_dir": place, **values}
+    return [
+        (found, known.get((found.get("base_dir"), found["summary_dir"]), {})) for found in answer["object"]
+    ]
+
+
+def _cell(found: Mapping[str, Any], name: str, of_job: Mapping[str, Any]) -> object:
+    """Return a job's value under a public name, or None."""
+    lineage = found.get("model_lineage", {})
+    for group, prefix in PREFIXES.items():
+        if name.startswith(prefix):
+            return lineage.get(group, {}).get(name.removeprefix(prefix))
+    places = (found, lineage, found["added_info"], of_job)
+    return next((place[name] for place in places if name in place), None)
+
+
+def _footer(wanted: Mapping[str, Any], count: int | None) -> str:
+    if count is None:
+        return f"page {wanted['offset'] + 1:,}, how many match was not counted"
+    if "limit" not in wanted and "offset" not in wanted:
+        return f"{count:,} jobs."
+    page, pages = wanted["offset"] + 1, max(1, -(-count // wanted["limit"]))
+    if page > pages:
+        return f"There is no page {page:,}: the last one is {pages:,} ({count:,} jobs)."
+    return f"page {page:,} of {pages:,} ({count:,} jobs)"
+
+
+# ---- `compare`: jobs side by side, with their differences marked
+
+
+DIFFERS = "*"
+
+
+@click.command("compare")
+@click.argument("jobs", type=PATH, metavar="JOB JOB...", nargs=-1, required=True)
+@click.option("--differing", is_flag=True, help="Only what differs.")
+@base_dir_option
+@listing_options
+@pass_session
+def compare_verb(
+    session: Session, jobs: Sequence[str], differing: bool, base_dir: str | None, style: Style
+) -> None:
+    """Put jobs side by side and mark what differs.
+
+    Hyper-parameters, metrics and user-defined values; `*` marks those that differ.
+
+    \b
+    lineage-store compare ./run_7 ./run_8
+    lineage-store compare ./run_7 ./run_8 ./run_9 --differing --csv
+    """
+    if len(jobs) < 2:
+        raise click.UsageError("Name at least two jobs.")
+    with session.open_store() as store:
+        table = store.compare([find_job(store, job, base_dir) for job in jobs], alike=not differing)
+    rows = [
+        (DIFFERS if len(set(map(repr, values))) > 1 else "", name, *values) for name, *values in table.rows
+    ]
+    write_rows(("differs", *table.columns), rows, style)

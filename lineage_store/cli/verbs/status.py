@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from lineage_store.cli.option_values import PATH, seconds
 from lineage_store.cli.output import (
     Style,
     asked_columns,
@@ -16,14 +16,17 @@ from lineage_store.cli.output import (
     write_json,
     write_mappings,
     write_pairs,
+    write_rows,
 )
-from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.session import PATH, Session, pass_session, seconds
+from lineage_store.config import SETTING_FIELDS
 from lineage_store.errors import DatabaseUnavailableError, ExitCode
 from lineage_store.findings import Finding, exit_code
-from lineage_store.texts import escaped
+from lineage_store.texts import escaped, shown_url
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import DaemonStatus, Replay, StoreStatus, WriteAheadLog
+
 
 PROBLEM_COLUMNS = ("subject", "kind", "what", "remedy", "since")
 DAEMON_COLUMNS = ("base_dir", "shard", "holder", "state", "since", "what", "remedy")
@@ -84,12 +87,12 @@ def status_verb(
     lineage-store status --cycles 20
     lineage-store status --check --within 2h
     """
-    from lineage_store.api import without_store
+    from lineage_store.api import administration
 
     if check:
         return _check(session, base_dir, within, as_json)
 
-    daemons = without_store.daemons(session.settings().settings, base_dir)
+    daemons = administration.daemons(session.settings().settings, base_dir)
     try:
         with session.open_store() as store:
             found = store.status(base_dir, problems=problems)
@@ -123,9 +126,9 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     lineage-store doctor
     lineage-store doctor /shared/summaries
     """
-    from lineage_store.api import without_store
+    from lineage_store.api import administration
 
-    findings = list(without_store.doctor(session.settings().settings, base_dirs))
+    findings = list(administration.doctor(session.settings().settings, base_dirs))
     if style == "table" and asked_columns() is None:
         _print_findings(findings)
     else:
@@ -135,7 +138,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
 
 def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
     """Print the findings, and return the exit code."""
-    from lineage_store.api import without_store
+    from lineage_store.api import administration
 
     unavailable = None
     try:
@@ -143,7 +146,7 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
             findings = store.findings(base_dir, within_s=within_s)
     except DatabaseUnavailableError as error:
         unavailable = error.exit_code
-        findings = without_store.findings_without_database(session.settings().settings, base_dir, error)
+        findings = administration.findings_without_database(session.settings().settings, base_dir, error)
     if as_json:
         write_json(
             {
@@ -239,3 +242,60 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         click.echo(escaped(f"{finding.severity:10}  {finding.subject}: {finding.what}"))
         if finding.remedy:
             click.echo(escaped(f"{'':10}  {finding.remedy}"))
+
+
+# ---- `config show`: every setting, its value, and where that comes from
+
+
+@click.group("config")
+def config_verb() -> None:
+    """Show the settings."""
+
+
+@config_verb.command("show")
+@listing_options
+@pass_session
+def show_verb(session: Session, style: Style) -> None:
+    """Print every setting, its value, where that comes from, and what it means.
+
+    Later sources win: default, settings file, LINEAGE_STORE_* variables, flags.
+
+    \b
+    lineage-store config show
+    LINEAGE_STORE_POLL_INTERVAL_S=5 lineage-store config show --json
+    """
+    loaded = session.settings()
+    rows = []
+    for setting in SETTING_FIELDS:
+        value = getattr(loaded.settings, setting.name)
+        if setting.name.endswith("database_url") and value:
+            value = shown_url(value)
+        if setting.metadata["secret"] and value:
+            value = "***"
+        if isinstance(value, tuple):
+            value = list(value) if style == "json" else ", ".join(value)
+        rows.append((setting.name, value, loaded.origins[setting.name], setting.metadata["meaning"]))
+    write_rows(("setting", "value", "origin", "meaning"), rows, style)
+    session.note(f"Settings file: {loaded.file or 'none found'}.")
+
+
+# ---- `completion`: the script by which a shell completes verbs and options
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_verb(context: click.Context, shell: str) -> None:
+    """Print what a shell reads to complete verbs and options.
+
+    \b
+    lineage-store completion bash > ~/.local/share/bash-completion/completions/lineage-store
+    lineage-store completion zsh > "${fpath[1]}/_lineage-store"
+    lineage-store completion fish > ~/.config/fish/completions/lineage-store.fish
+    """
+    from lineage_store.cli.app import COMPLETION, PROGRAM
+
+    completer = get_completion_class(shell)
+    assert completer is not None, "click knows every shell of the choice"
+    program = context.find_root().command
+    click.echo(completer(program, {}, PROGRAM, COMPLETION).source())

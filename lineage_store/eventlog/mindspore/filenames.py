@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 
 from lineage_store.eventlog.values import FileKind, ParsedName
-from lineage_store.times import CALENDAR_END
+from lineage_store.plain_values import CALENDAR_END
 
 SUMMARY_SUFFIX = "_MS"
 LINEAGE_SUFFIX = "_lineage"

@@ -3,7 +3,7 @@
 In: an engine, a base dir, the number of a shard, settings; ticks at any pace. Out: an up-to-date store; a pulse that
 beats with every tick, batch and directory. Promises: it reads only while it leads, which the lease decides; after a
 failure it tries again with backoff, and no failure ends the daemon; it does not touch the base dir before its first
-tick. Does not know who calls `tick`, nor which files are due (passes.py).
+tick. Does not know who calls `tick`, nor which files are due.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -26,28 +29,27 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import base_dirs, commit
-from lineage_store.ingest.daemon.backoff import Backoff, next_look_s
-from lineage_store.ingest.daemon.keeping import Keeping
-from lineage_store.ingest.daemon.passes import Passes
+from lineage_store.findings import Finding, finding, of_database
+from lineage_store.ingest import commit, pipeline
+from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.lease import divide, release_lease
-from lineage_store.ingest.pipeline import Ingester
-from lineage_store.ingest.read.apart import Apart
-from lineage_store.ingest.read.batches import Batches
-from lineage_store.json_values import iso
+from lineage_store.ingest.pipeline import Ingester, record_cycle
+from lineage_store.ingest.problems import unlistable_base_dir
+from lineage_store.ingest.read.queue import Apart, Batches
+from lineage_store.ingest.report import Counts
+from lineage_store.ingest.retention import Keeping
+from lineage_store.ingest.scan.directory_cache import Signs, new_cache
+from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
+from lineage_store.plain_values import from_unix, iso
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.engine import apart, reading, writing
-from lineage_store.store.database.file_watch import GONE, REPLACED
-from lineage_store.store.database.pool import renew
-from lineage_store.store.holders import holder_name
-from lineage_store.store.leases import Lease
-from lineage_store.times import from_unix
+from lineage_store.store.database.connections import GONE, REPLACED, renew
+from lineage_store.store.database.db import apart, reading, writing
+from lineage_store.store.leases import Lease, holder_name
+from lineage_store.texts import without_passwords
 from lineage_store.worker import ReaderStuckError, Worker
-
-log = logging.getLogger(__name__)
 
 _SOON = 20
 """A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
@@ -286,3 +288,204 @@ class Follower:
         else:
             self._fit = False
         self._backoff.fail(error, expected=expected)
+
+
+# ---- The passes over one base dir, or one shard of it: which directories and files the leader looks at, and when
+# In: an ingester, at every tick. Out: an up-to-date store, and rows in the history. Promises: every pass looks at
+# live jobs; every discovery looks for new directories and at all files that may grow, and at a thousand of the
+# resting directories (a hundredth, where that is more), whose files it looks at when the directory changed or the
+# finished interval has passed. Remembers what is on disk, so it is valid only as long as nobody else leads. Does not
+# know leases, nor what a failure means.
+
+
+SCAN_SHARE = 0.1
+"""The share of the time that discoveries may take; with very many directories they become rarer."""
+QUIET_CYCLE_S = 60.0
+"""How often a pass that read nothing leaves a row in the history."""
+
+
+class Passes:
+    """The passes of one leader, with what it remembers between them."""
+
+    def __init__(
+        self,
+        base_dir: Path,
+        settings: Settings,
+        on_directory: Callable[[], None],
+        searched_before: datetime | None,
+    ) -> None:
+        """Begin without remembering anything.
+
+        Args:
+            on_directory: called before each directory that is listed.
+            searched_before: when the base dir was last searched in full, by any ingester; logged by the first discovery
+                together with what the store lacks.
+        """
+        self._cache = new_cache(base_dir, settings)
+        self._on_directory, self._searched_before, self._is_first = on_directory, searched_before, True
+        self.discovery_due = self._cycle_row_due = self._survey_ended = 0.0
+
+    def make(self, this: Ingester) -> bool:
+        """Make the pass that is due; return whether it was a discovery."""
+        is_discovery = time.monotonic() >= self.discovery_due
+        if is_discovery:
+            self._discover(this)
+        else:
+            self._poll_live_jobs(this)
+        return is_discovery
+
+    def _discover(self, this: Ingester) -> None:
+        """Look for new jobs and files, and at a part of the resting directories."""
+        started = time.monotonic()
+        self._recorded(this, self._full_pass)
+        took = self._survey_ended - started  # without reading, which is no reason to search less often
+        self.discovery_due = started + max(this.settings.discovery_interval_s, took / SCAN_SHARE)
+
+    def _full_pass(self, this: Ingester) -> Counts:
+        try:
+            relist_after_s = this.settings.finished_interval_s
+            return self._pass(this, signs=self._cache.signs(this.base_dir, relist_after_s=relist_after_s))
+        except OSError as error:
+            problem = [unlistable_base_dir(str(this.base_dir), error)]
+            most_rows = this.settings.batch_rows
+            commit.finish_discovery(this.engine, this.lease, problem, most_rows, this.should_stop)
+            raise
+
+    def _poll_live_jobs(self, this: Ingester) -> None:
+        with reading(this.engine) as connection:
+            live = registry.live_jobs(connection, this.lease.base_dir_id, this.lease.shards)
+        if live or _is_busy(this):
+            signs = self._cache.signs_in(this.base_dir, live)
+            self._recorded(this, partial(self._pass, signs=signs, searched=False))
+
+    def _pass(self, this: Ingester, *, signs: Signs, searched: bool = True) -> Counts:
+        scope = Scope(
+            this.engine,
+            this.base_dir,
+            this.lease.base_dir_id,
+            this.settings,
+            shards=this.lease.shards,
+            on_directory=self._on_directory,
+        )
+        todo = survey_changes(scope, self._cache, signs)
+        self._survey_ended = time.monotonic()
+        if searched and self._is_first:
+            _log_lack(this.base_dir, self._searched_before, todo)
+            self._is_first = False
+        calls_for_more = todo or searched or _is_busy(this)
+        return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
+
+    def _recorded(self, this: Ingester, run: Callable[[Ingester], Counts]) -> Counts:
+        """Run a pass; add a row to the history when the pass read something, or when none was added for a while."""
+        with record_cycle(this.engine, this.lease, this.settings.cycle_history) as record:
+            counts = run(replace(this, record=record.so_far))
+            if counts.bytes_read or time.monotonic() >= self._cycle_row_due:
+                record.finish(counts)
+                self._cycle_row_due = time.monotonic() + QUIET_CYCLE_S
+        if counts.bytes_read:
+            numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
+            log.info("read", extra={"base_dir": str(this.base_dir), **numbers})
+        return counts
+
+
+def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> None:
+    """Log what the log files hold that the store lacks, if anything, and since when: it may be a restored backup."""
+    grown = [more for _, more in found.changed if more > 0]
+    counts = {
+        "new_files": len(found.new),
+        "grown_files": len(grown),
+        "missing_files": len(found.missing),
+        "bytes": sum(grown) + sum(file.size_bytes for file in found.new),
+    }
+    if any(counts.values()):
+        since = "never" if searched_at is None else iso(searched_at)
+        log.info("reads what came since", extra={"base_dir": str(base_dir), "searched_at": since, **counts})
+
+
+def _is_busy(this: Ingester) -> bool:
+    return this.batches is not None and this.batches.is_busy
+
+
+# ---- When the daemon tries again after a failure, and how often it polls live jobs
+# In: failures and successes; how long a poll took. Out: log lines, a finding, and the time of the next try. Promises:
+# the wait doubles with each failure, to two seconds at most while the database is unavailable, else to ten; a failure
+# that lasts is logged once a minute, and so is its end; polls take at most a fifth of a core, but no wait between two
+# polls is longer than three intervals, however long the first one took.
+
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 10.0
+LONGEST_WAIT_FOR_DATABASE_S = 2.0
+LOGGED_EVERY_S = 60.0
+SHARE = 0.2
+"""The share of a core that polls may take; the reading process takes about half as much again."""
+LONGEST = 3
+"""The longest wait between two polls, in intervals."""
+FAILS = "daemon_fails"
+
+
+@dataclass(slots=True)
+class Backoff:
+    """The consecutive failures of one base dir."""
+
+    base_dir: str
+    failures: int = 0
+    finding: Finding | None = None
+    """The last failure; None after a success."""
+    _not_before: float = 0.0
+    _since: float = 0.0
+    _logged: float = field(default=float("-inf"))
+
+    def is_over(self) -> bool:
+        """Whether the wait is over."""
+        return time.monotonic() >= self._not_before
+
+    def wait(self, seconds: float) -> None:
+        """Try again after `seconds`; this counts as no failure."""
+        self._not_before = time.monotonic() + seconds
+
+    def fail(self, error: Exception, *, expected: bool) -> None:
+        """Wait, longer with each failure in a row. An error that was not `expected` is logged with its traceback."""
+        self.failures += 1
+        longest_s = (
+            LONGEST_WAIT_FOR_DATABASE_S if isinstance(error, DatabaseUnavailableError) else LONGEST_WAIT_S
+        )
+        wait_s = min(longest_s, 2.0 ** min(self.failures, 10) / 4)
+        self.wait(wait_s)
+        now, before = time.monotonic(), self.finding
+        if before is None:
+            self._since = now
+        since = datetime.now(UTC) if before is None else before.since
+        self.finding = _found(self.base_dir, error, since)
+        name = _name(self.finding)
+        if before is None or name != _name(before) or now >= self._logged + LOGGED_EVERY_S:
+            fields = {"base_dir": self.base_dir, "finding": name, "reason": str(error), "again_in_s": wait_s}
+            log.error("pass failed", extra=fields, exc_info=None if expected else error)
+            self._logged = now
+
+    def succeed(self) -> None:
+        """Note a success, which ends the failures so far."""
+        if self.finding is not None:
+            lasted_s = round(time.monotonic() - self._since, 1)
+            fields = {"base_dir": self.base_dir, "finding": _name(self.finding), "lasted_s": lasted_s}
+            log.info("goes on", extra=fields)
+        self.failures, self.finding = 0, None
+
+
+def _found(base_dir: str, error: Exception, since: datetime | None) -> Finding:
+    reason = without_passwords(getattr(error, "message", None) or str(error) or type(error).__name__)
+    what, remedy = reason.partition("\n")[0], getattr(error, "hint", None)
+    if isinstance(error, DatabaseUnavailableError):
+        return of_database(error.cause, base_dir, what=what, remedy=remedy, since=since)
+    return finding(FAILS, base_dir, what=what, remedy=remedy, since=since)
+
+
+def _name(found: Finding) -> str:
+    """What tells two failures apart. Two of the database are the same whatever words the database uses."""
+    return found.what if found.kind == FAILS else found.title
+
+
+def next_look_s(interval_s: float, took_s: float) -> float:
+    """Seconds from the beginning of a poll, which took `took_s` of CPU time, to the beginning of the next."""
+    return min(max(interval_s, took_s / SHARE), LONGEST * interval_s)

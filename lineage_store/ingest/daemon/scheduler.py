@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -27,18 +28,14 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 from sqlalchemy import Engine
 
-from lineage_store.config import Settings
-from lineage_store.errors import ExitCode
+from lineage_store.config import SETTING_FIELDS, Settings
+from lineage_store.errors import ConfigError, ExitCode
 from lineage_store.findings import finding
-from lineage_store.ingest.daemon.crew import Crew, Wanted, reloaded
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus, StatusFile
-from lineage_store.ingest.daemon.systemd import notify
 from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
-from lineage_store.signals import handled
-from lineage_store.store.database.engine import identity, require_writable
-
-log = logging.getLogger(__name__)
+from lineage_store.program import handled
+from lineage_store.store.database.db import identity, require_writable
 
 STOPS_WITHIN_S = 20.0
 """How long the current transactions may take after a stop signal; systemd kills after TimeoutStopSec."""
@@ -216,3 +213,107 @@ def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> I
     hang_up = () if reload is None else (signal.SIGHUP,)
     with handled(end, signal.SIGTERM, signal.SIGINT), handled(again, *hang_up):
         yield
+
+
+# ---- The followers of a daemon: one for each base dir and shard that the daemon is to follow
+# In: base dirs and settings, again after every change. Out: followers that begin and leave. Promises: a follower
+# whose base dir and settings did not change works on; a base dir with new settings gets new followers once all old
+# ones are closed; settings that are refused change nothing. Does not know who calls the followers' `tick`.
+
+
+log = logging.getLogger(__name__)
+
+_NEED_A_RESTART = (
+    *("database_url", "read_database_url", "allow_network_filesystem", "pool_size", "statement_timeout_s"),
+    "metrics_port",
+)
+_OF_OTHERS = ("base_dirs", "log_", "serve_", "mindinsight_", "notify_", *_NEED_A_RESTART)
+"""Beginnings of the names of settings that no follower uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The base dirs that a daemon follows, and its settings. Raises ConfigError when there is no base dir."""
+
+    base_dirs: tuple[Path, ...]
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        if not self.base_dirs:
+            raise ConfigError(
+                "There is no base dir to follow.",
+                hint="Name one (lineage-store daemon /path/to/summary_base), or set base_dirs in lineage_store.toml.",
+            )
+
+
+class Crew:
+    """The followers of a daemon.
+
+    Args:
+        follow: makes the follower of a base dir's shard.
+    """
+
+    def __init__(self, follow: Callable[[Path, int, Settings], Follower]) -> None:
+        self._follow = follow
+        self.followers: list[Follower] = []
+
+    def adapt(self, wanted: Wanted) -> bool:
+        """Make followers that are no longer wanted leave, and begin those that are missing.
+
+        Return whether some followers are still leaving. A base dir may be divided at any time: its new shards get
+        followers too.
+        """
+        for follower in self.followers:
+            if follower.named not in wanted.base_dirs or follower.settings != wanted.settings:
+                follower.leave()
+        self.followers = [follower for follower in self.followers if not follower.is_closed]
+        for base_dir, shard in list(self._not_followed(wanted)):
+            self.followers.append(self._follow(base_dir, shard, wanted.settings))
+        return any(follower.leaves for follower in self.followers)
+
+    def _not_followed(self, wanted: Wanted) -> Iterator[tuple[Path, int]]:
+        for base_dir in dict.fromkeys(wanted.base_dirs):
+            mine = [follower for follower in self.followers if follower.named == base_dir]
+            if not any(follower.leaves for follower in mine):
+                shards = mine[0].shards if mine else 1
+                yield from ((base_dir, shard) for shard in range(len(mine), shards))
+
+
+def reloaded(before: Wanted, reload: Callable[[], Wanted]) -> Wanted:
+    """Return what `reload` gives; `before`, when it refuses the new settings. Log what changed."""
+    try:
+        after = reload()
+    except ConfigError as error:
+        log.error("settings refused", extra={"reason": error.message, "remedy": error.hint})
+        return before
+    old, new = before.settings, after.settings
+    names = [each.name for each in SETTING_FIELDS if getattr(old, each.name) != getattr(new, each.name)]
+    fields = {"changed": names, "base_dirs": [str(base_dir) for base_dir in after.base_dirs]}
+    log.info("settings read again", extra=fields)
+    if waiting := [name for name in names if name in _NEED_A_RESTART]:
+        log.warning("settings wait for a restart", extra={"settings": waiting})
+    if all(name.startswith(_OF_OTHERS) for name in names):
+        return replace(after, settings=old)
+    return after
+
+
+# ---- Messages to systemd about the daemon: `READY=1`, `STATUS=…`, `WATCHDOG=1`, `STOPPING=1` (sd_notify(3))
+# In: lines. Out: one datagram to the socket in $NOTIFY_SOCKET; nothing when the variable is not set. Promises: never
+# waits and never raises OSError: a service manager that does not listen is no reason to stop ingest.
+
+
+def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Send lines such as `READY=1`; return whether they were sent. A name that begins with @ is an abstract socket."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    message = "\n".join(line.replace("\n", " ") for line in lines)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.setblocking(False)
+            channel.sendto(message.encode(errors="replace"), address)
+    except OSError:
+        return False
+    return True

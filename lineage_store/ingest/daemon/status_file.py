@@ -24,8 +24,8 @@ from typing import Any
 
 from lineage_store.finding_kinds import Severity
 from lineage_store.findings import Finding, finding
-from lineage_store.store.database.locks import is_stopped
-from lineage_store.store.holders import begun
+from lineage_store.program import is_stopped
+from lineage_store.store.leases import begun
 
 log = logging.getLogger(__name__)
 

@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.eventlog.columns import Decoded, Integers, PayloadPiece, ScalarPiece
-from lineage_store.eventlog.records.framing import Frame
-from lineage_store.eventlog.records.vectorised import Frames
+from lineage_store.eventlog.protobuf_columns import Decoded, Integers, PayloadPiece, ScalarPiece
+from lineage_store.eventlog.tfrecord import Frame, Frames
 from lineage_store.eventlog.values import PayloadValue, ScalarValue
+from lineage_store.plain_values import PLAUSIBLE_SINCE
 from lineage_store.plugins import BY_NAME, SCALAR
-from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName
-from lineage_store.store.statistics import statistics
+from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName, statistics
 from lineage_store.texts import key
-from lineage_store.times import PLAUSIBLE_SINCE
 
 _FLOATS = ("wall_time", "value", "min", "max", "sum")
 _TEXTS = ("dtype", "shape")

@@ -16,20 +16,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import length_hint
 from pathlib import Path
+from typing import NamedTuple
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.records.framing import NeedData, Suspect
+from lineage_store.eventlog.tfrecord import NeedData, Suspect
 from lineage_store.findings import Finding, finding
-from lineage_store.gc_pause import uncollected
 from lineage_store.ingest.decode import rows
-from lineage_store.ingest.decode.chunk import Chunk
-from lineage_store.ingest.decode.rows import LOOK_AHEAD
+from lineage_store.ingest.decode.rows import LOOK_AHEAD, Chunk
 from lineage_store.ingest.problems import unreadable_file
-from lineage_store.ingest.read import bookmark
-from lineage_store.ingest.read.comparing import Compared, compare
-from lineage_store.ingest.read.log_reader import Rewritten, read_chunk, waits
-from lineage_store.ingest.read.turns import Cost, share_out
-from lineage_store.own_time import Limit
+from lineage_store.ingest.read import log_reader
+from lineage_store.ingest.read.log_reader import Compared, Rewritten, compare, read_chunk, waits
+from lineage_store.program import Limit, uncollected
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
 
@@ -120,7 +117,7 @@ def fill(
     Args:
         now: the time of the database's clock.
         most_bytes: how many bytes of each file to read at once; None: `chunk_bytes`.
-        seconds: how long reading should take by itself (own_time.py); None: READING_SHARE of `reading_deadline_s`.
+        seconds: how long reading should take by itself (program.py); None: READING_SHARE of `reading_deadline_s`.
     """
     most = most_bytes or [settings.chunk_bytes] * len(files)
     batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
@@ -229,7 +226,7 @@ class _Reading:
             if length := _longer(chunk, of_file, ended, self.settings.max_frame_bytes):
                 longer.append((chunk.file, length))
                 continue
-            advance = bookmark.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))
+            advance = log_reader.advance(chunk, of_file, self.now, caught_up=_caught_up(chunk, ended))
             if advance is not None:
                 self.batch.add(advance)
         return longer
@@ -269,3 +266,24 @@ def _longer(chunk: Chunk, found: FileRows, ended: NeedData | Suspect, max_frame_
     if not available < length <= in_file:
         return 0
     return max(length, min(ended.wanted(available), max_frame_bytes, in_file))
+
+
+class Cost(NamedTuple):
+    """How much was read of a job, and how long that took."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def plus(self, more_bytes: int, more_s: float) -> Cost:
+        return Cost(self.bytes + more_bytes, self.seconds + more_s)
+
+
+def share_out(costs: dict[str, Cost], sizes: Sequence[tuple[str, int]], seconds: float) -> None:
+    """Add to the jobs' costs the seconds that reading chunks together took, in proportion to their bytes.
+
+    Args:
+        sizes: the train id and the number of bytes of each chunk.
+    """
+    whole = sum(size for _, size in sizes) or 1
+    for train_id, size in sizes:
+        costs[train_id] = costs.get(train_id, Cost()).plus(size, seconds * size / whole)

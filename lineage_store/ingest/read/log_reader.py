@@ -12,18 +12,20 @@ import errno
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum, auto
 from pathlib import Path
 
-from lineage_store.beneath import opened
 from lineage_store.config import Settings
 from lineage_store.eventlog.formats import LogFormat, format_of
-from lineage_store.ingest.decode.chunk import Chunk
-from lineage_store.ingest.scan.diff import is_rewritten
-from lineage_store.ingest.scan.discovery import sight_of
-from lineage_store.store.records import FileSight, KnownFile, relative_path
+from lineage_store.ingest.decode.rows import Chunk
+from lineage_store.ingest.scan.discovery import is_rewritten, sight_of
+from lineage_store.paths import opened
+from lineage_store.plain_values import from_unix
+from lineage_store.states import FileEvent, FileState, after
+from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile, relative_path
 from lineage_store.texts import from_stored
 
 HEAD_BYTES = 24
@@ -149,3 +151,223 @@ def waits(file: KnownFile, settings: Settings, now: datetime) -> bool:
 
 def _in_grace(since: datetime, settings: Settings, now: datetime) -> bool:
     return (now - since).total_seconds() < settings.suspect_grace_s
+
+
+# ---- A log file's record after it was read: its state, its bookmark, the digests of the bytes before that. Pure
+# In: the chunk that was read, the rows that were made of it, the time. Out: an Advance, or None when nothing is new
+# to the store. Does not know the disk or the database.
+
+
+def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
+    """Return the move of the bookmark and the file's new record; None, the most frequent case, when nothing changes."""
+    file, sight = chunk.file, chunk.sight
+    known = _after(chunk, found, now, caught_up=caught_up)
+    same = (
+        known.byte_offset == file.byte_offset
+        and known.state == file.state
+        and sight.stat_stamp == file.stat_stamp
+        and (found.suspect is None) == (file.suspect_since is None)
+        and file.failed_reads == 0
+    )
+    return None if same else Advance(file, sight, found, known, caught_up)
+
+
+def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
+    file, sight = chunk.file, chunk.sight
+    state = after(file.state, _event(file, sight, found, caught_up))
+    fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
+    anchor, anchor_bytes, likeness = file.anchor, file.anchor_bytes, file.likeness
+    if found.end > file.byte_offset:
+        anchor_bytes = min(found.end, DIGESTED_BYTES)
+        # The fingerprint grows with a short file, so that it does not depend on the steps in which the file grew.
+        if fingerprint_bytes < anchor_bytes:
+            fingerprint_bytes = anchor_bytes
+            fingerprint = digest(chunk.bytes_before(fingerprint_bytes, fingerprint_bytes))
+        anchor = digest(chunk.bytes_before(found.end, anchor_bytes))
+        if likeness is None and found.end >= HEAD_BYTES:
+            likeness = likeness_of(file, chunk.bytes_before(HEAD_BYTES, HEAD_BYTES))
+    suspect_since, suspect_size = _suspicion(file, sight, found, now, caught_up)
+    firsts = [time for time in (file.first_wall_time, found.first_wall_time) if time is not None]
+    times = [time for time in (file.last_wall_time, found.last_wall_time) if time is not None]
+    grows_on = file.grown_at is not None and sight.size_bytes > file.size_bytes
+    return file._replace(
+        current=file.current or state != FileState.REPLACING,
+        state=state,
+        size_bytes=sight.size_bytes,
+        byte_offset=found.end,
+        quarantined_bytes=file.quarantined_bytes + found.quarantined_bytes,
+        closed=sight.closed,
+        stat_stamp=sight.stat_stamp if caught_up else None,
+        fingerprint=fingerprint,
+        fingerprint_bytes=fingerprint_bytes,
+        anchor=anchor,
+        anchor_bytes=anchor_bytes,
+        likeness=likeness,
+        suspect_since=suspect_since,
+        suspect_size=suspect_size,
+        grown_at=grown_at(file, sight, now),
+        growth_seen_at=now if grows_on else file.growth_seen_at,
+        first_wall_time=min(firsts, default=None),
+        last_wall_time=max(times, default=None),
+        failed_reads=0,
+        unread=file.unread and not caught_up,
+    )
+
+
+def _event(file: KnownFile, sight: FileSight, found: FileRows, caught_up: bool) -> FileEvent:
+    # A new generation replaces the old one only when it is read to its end: bytes that make no frame yet may hold what
+    # readers see of the old one.
+    if not file.current and not (caught_up and found.suspect is None and found.end > 0):
+        return FileEvent.NOT_SETTLED
+    if found.suspect is not None:
+        return FileEvent.NO_FRAME
+    if not sight.closed:
+        return FileEvent.READ
+    cut_short = caught_up and found.end < sight.size_bytes
+    return FileEvent.CUT_SHORT if cut_short else FileEvent.READ_CLOSED
+
+
+def _suspicion(
+    file: KnownFile, sight: FileSight, found: FileRows, now: datetime, caught_up: bool
+) -> tuple[datetime | None, int | None]:
+    """Since when the bytes at the bookmark make no frame, and the size of the file at that time."""
+    suspected = found.suspect is not None
+    since, size = file.suspect_since, file.suspect_size
+    same_place = suspected and found.end == file.byte_offset
+    # Damage longer than a chunk is given up in parts, which do not each wait for the grace time.
+    in_the_midst = not caught_up and found.quarantined_bytes > 0 and found.end < (size or 0)
+    if since is not None and (same_place or in_the_midst):
+        return since, size
+    return (now, sight.size_bytes) if suspected else (None, None)
+
+
+def grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | None:
+    """Return when a file was last seen to grow, after it was looked at again."""
+    if file.grown_at is None:  # the first look
+        return min(now, from_unix(sight.modified_s))
+    return now if sight.size_bytes > file.size_bytes else file.grown_at
+
+
+# ---- The comparison of a log file with another one of its job that begins as it does: is it a copy?
+# In: a file whose `original` is set. Out: how it compares, as far as it was read. Promises: both files are opened
+# anew and compared byte by byte, a bounded part at a time; a file counts as a copy only as long as every byte of it
+# that was compared is in the other one too. Only where the other one cannot be opened any more are digests compared
+# with those of what was read of it. Does not know the database.
+
+
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+
+
+class Outcome(Enum):
+    """How a file compares with its original."""
+
+    ALIKE = auto()
+    """All bytes so far are the same; there are more to compare."""
+    WITHIN = auto()
+    """All its bytes are in the original, which has more."""
+    SAME = auto()
+    """Both have the same bytes."""
+    HOLDS = auto()
+    """It has all bytes of the original, or all that were read of it, and perhaps more."""
+    OTHER = auto()
+    """It is no copy."""
+    UNKNOWN = auto()
+    """The original changes just now, or cannot be read now: compare again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The outcome of comparing a file; `after` is its row then, its bookmark behind the bytes that are the same."""
+
+    file: KnownFile
+    sight: FileSight
+    outcome: Outcome
+    after: KnownFile
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the store does not know it yet."""
+        if self.outcome is Outcome.UNKNOWN:
+            return False
+        return self.outcome not in (Outcome.WITHIN, Outcome.SAME) or self.after != self.file
+
+    @property
+    def original(self) -> KnownFile:
+        """The file with which it was compared."""
+        assert self.file.original is not None
+        return self.file.original
+
+
+def compare(
+    base_dir: Path, file: KnownFile, settings: Settings, length: int, now: datetime
+) -> Compared | Rewritten:
+    """Compare up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
+    assert file.original is not None
+    with _opened(base_dir, file, settings) as log:
+        if bytes_before(log, file)[1]:
+            return Rewritten(file, log.sight)
+        try:
+            with _opened(base_dir, file.original, settings) as original:
+                rewritten = bytes_before(original, file.original)[1]
+                found = None if rewritten else _compared(log, original, file.byte_offset, length)
+        except OSError as error:
+            found = _with_what_was_read(log, file, file.original, is_gone=error.errno in _GONE)
+        if found is None:
+            return Compared(file, log.sight, Outcome.UNKNOWN, file)
+        outcome, upto = found
+        return Compared(file, log.sight, outcome, _after_comparing(log, file, outcome, upto, now))
+
+
+def _opened(base_dir: Path, file: KnownFile, settings: Settings) -> AbstractContextManager[OpenLogFile]:
+    links = settings.follow_symlinks
+    return open_log_file(base_dir, file.train_id, file.name, format_of(file.format), follow_symlinks=links)
+
+
+def _compared(log: OpenLogFile, original: OpenLogFile, start: int, length: int) -> tuple[Outcome, int]:
+    """Return how the files compare from a position on up to which they are the same, and up to where they are."""
+    sizes = log.sight.size_bytes, original.sight.size_bytes
+    hole = min(log.next_data(start), original.next_data(start)) - start
+    start += hole if length < hole <= min(sizes) - start else 0
+    mine, its = log.read(start, length), original.read(start, length)
+    if its.startswith(mine):
+        upto = start + len(mine)
+        if upto < sizes[0]:
+            return Outcome.ALIKE, upto
+        return (Outcome.SAME if sizes[0] == sizes[1] else Outcome.WITHIN), upto
+    if mine.startswith(its):
+        return Outcome.HOLDS, start + len(its)
+    return Outcome.OTHER, start
+
+
+def _with_what_was_read(
+    log: OpenLogFile, file: KnownFile, original: KnownFile, *, is_gone: bool
+) -> tuple[Outcome, int] | None:
+    """Compare with the digests of what was read of an original that cannot be opened."""
+    read = original.byte_offset
+    if read and log.sight.size_bytes >= read and not bytes_before(log, original)[1]:
+        return Outcome.HOLDS, read
+    if not is_gone:
+        return None
+    is_known = 0 < file.byte_offset == log.sight.size_bytes
+    return (Outcome.WITHIN if is_known else Outcome.OTHER), file.byte_offset
+
+
+def _after_comparing(
+    log: OpenLogFile, file: KnownFile, outcome: Outcome, upto: int, now: datetime
+) -> KnownFile:
+    kept = min(upto, DIGESTED_BYTES)
+    complete = outcome in (Outcome.WITHIN, Outcome.SAME)
+    return file._replace(
+        current=False,
+        state=after(file.state, FileEvent.COPIED),
+        size_bytes=log.sight.size_bytes,
+        byte_offset=upto,
+        closed=log.sight.closed,
+        stat_stamp=log.sight.stat_stamp if complete else None,
+        fingerprint=digest(log.read(0, kept)),
+        fingerprint_bytes=kept,
+        anchor=digest(log.read(upto - kept, kept)),
+        anchor_bytes=kept,
+        grown_at=grown_at(file, log.sight, now),
+        failed_reads=0,
+    )

@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 
-from lineage_store.beneath import OpenBaseDir, opened
 from lineage_store.config import Settings
-from lineage_store.ingest.scan.diff import Change, PathChange
-from lineage_store.ingest.scan.discovery import ROOT, Found, FoundFile, sight_of
-from lineage_store.store.database.filesystem import filesystem_type, is_network
+from lineage_store.ingest.scan.discovery import ROOT, Change, Found, FoundFile, PathChange, sight_of
+from lineage_store.paths import OpenBaseDir, filesystem_type, is_network, opened
 from lineage_store.store.records import FileSight
 from lineage_store.texts import from_stored
 

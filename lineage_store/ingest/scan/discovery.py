@@ -10,32 +10,29 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
-from heapq import heappop, heappush
-from itertools import accumulate
+from heapq import heappop, heappush, merge
+from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lineage_store.beneath import LinkError, OpenBaseDir, opened, resolved
 from lineage_store.eventlog import formats
 from lineage_store.eventlog.formats import LogFormat
 from lineage_store.eventlog.values import ParsedName
-from lineage_store.ingest.scan.depth import (
-    LONGEST_TRAIN_ID_BYTES,
-    SNAPSHOTS,
-    deeper_jobs,
-    in_snapshots,
-    is_snapshots,
-)
-from lineage_store.store.records import FileSight
-from lineage_store.store.shards import ALL, Shards
+from lineage_store.finding_kinds import KINDS
+from lineage_store.paths import LinkError, OpenBaseDir, opened, resolved
+from lineage_store.states import FileState
+from lineage_store.store.leases import ALL, Shards
+from lineage_store.store.records import FileSight, KnownFile
 from lineage_store.texts import from_stored, to_stored
 
 ROOT = "./"
@@ -255,3 +252,165 @@ def _leads_back(link: str, target: str) -> bool:
     """Whether a link leads up the tree, or lies behind another link: following such links might never end."""
     directory = os.path.dirname(link)
     return resolved(directory) != directory or f"{directory}/".startswith(f"{target}/")
+
+
+# ---- Log files that lie deeper than a search goes, or less deep than jobs do: to report them, never to read them.
+# And the
+# names of directories into which no search goes.
+# In: a directory, or the train ids found in it. Out: a few directories further down that hold log files; whether the
+# directory is a single job's. Promises: follows no symbolic links; skips what cannot be listed; `deeper_jobs` looks
+# at a bounded number of directories.
+
+
+LONGEST_TRAIN_ID_BYTES = 1000
+"""Longer ids do not fit into a database index; their directories are reported, not ingested."""
+SHOWN = 3
+MOST_DIRECTORIES = 20_000
+ONE_JOB = KINDS["one_job"].what
+SNAPSHOTS = "directory of snapshots or of deleted files, by its name"
+"""The reason for ignoring a directory in which file systems and tools keep what was there once."""
+_SNAPSHOTS = re.compile(
+    r"\.snapshots?|[~#]snapshot|\.zfs|\.ckpt_snapshots?|\.stversions|\.~tmp~|\.ipynb_checkpoints|@eadir"
+    r"|\.trash(?:es|-\d+)?|@?#?\.?recycle|@recently-snapshot|\$recycle\.bin|system volume information|lost\+found",
+    re.IGNORECASE,
+)
+
+
+def is_snapshots(name: str) -> bool:
+    """Whether a directory of this name holds snapshots or deleted files: jobs only if it is made a base dir."""
+    return _SNAPSHOTS.fullmatch(name) is not None
+
+
+def in_snapshots(parts: Iterable[str]) -> bool:
+    """Whether a path below a base dir, given by its parts, leads through a directory of snapshots or deleted files."""
+    return any(map(is_snapshots, parts))
+
+
+def is_one_job(train_ids: Collection[str]) -> bool:
+    """Whether all log files of a base dir lie in the directory itself, which then most likely is a job's directory."""
+    return set(train_ids) == {"./"}
+
+
+def holds_log_files(base_dir: Path, levels: int | None, start: str = ".") -> bool:
+    """Whether `start` or a directory down to `levels` (None: any number) below it holds a log file."""
+    return any(holds for _, holds in _directories(base_dir, start, levels))
+
+
+def deeper_jobs(base_dir: Path, levels: int, start: str = ".") -> list[str]:
+    """Return up to three directories that hold log files more than `levels` below `start`.
+
+    They are stored text, relative to `start`. Looks at 20,000 directories at most.
+    """
+    seen = islice(_directories(base_dir, start), MOST_DIRECTORIES)
+    hits = (path.removeprefix("./") for path, holds in seen if holds and path.count("/") > levels)
+    return [to_stored(path) for path in islice(hits, SHOWN)]
+
+
+def _directories(base_dir: Path, start: str = ".", levels: int | None = None) -> Iterator[tuple[str, bool]]:
+    """The directories in and below `start`, each with whether it holds log files; skips what cannot be listed."""
+    waiting = ["."]
+    with suppress(OSError), opened(base_dir) as root:
+        while waiting:
+            path = waiting.pop()
+            try:
+                below, holds = _content(root, f"{start}/{path}")
+            except OSError:
+                continue
+            yield path, holds
+            if levels is None or path.count("/") < levels:
+                waiting += (each for name in below if len(each := f"{path}/{name}") <= LONGEST_TRAIN_ID_BYTES)
+
+
+def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
+    """The names of the directories in a directory, and whether it holds log files."""
+    below, holds = [], False
+    with root.directory(path) as descriptor, os.scandir(descriptor) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if not is_snapshots(entry.name):
+                    below.append(entry.name)
+            elif not holds and formats.recognise(entry.name):
+                holds = entry.is_file(follow_symlinks=False)
+    return below, holds
+
+
+# ---- What has changed between the disk and the store. Pure
+# In: the files found and the files known, both sorted by path. Out: one change per path. Promises: files are compared
+# by their paths; whether a file is still the same one is decided by digests of its first bytes (fingerprint) and of
+# those before the bookmark (anchor), never by times or inodes (an equal stamp only spares opening a file that was
+# looked at). Does not know the database or the disk.
+
+
+BY_PATH = attrgetter("train_id", "name")
+"""The order of both lists."""
+_UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
+
+
+class Change(Enum):
+    """How a path compares; the values are the words for it."""
+
+    NEW = "new"
+    LOOK = "changed or not read to the end"
+    """Open the file: it changed, or is not read to its end, or its stamp cannot be trusted."""
+    UNCHANGED = "unchanged"
+    MISSING = "no longer on disk"
+
+
+class PathChange(NamedTuple):
+    """One path's change, with the file found there and the file known, as far as there are any."""
+
+    change: Change
+    found: FoundFile | None
+    known: KnownFile | None
+
+    @property
+    def file(self) -> FoundFile | KnownFile:
+        """The file found or, if there is none, the file known."""
+        file = self.found or self.known
+        assert file is not None
+        return file
+
+
+def diff(
+    found: Iterable[FoundFile], known: Iterable[KnownFile], *, distrust: bool = False
+) -> Iterator[PathChange]:
+    """Compare files that come in the order of their paths, without holding either list in memory.
+
+    Args:
+        distrust: look at every file that is still written, whatever its stamp says (network filesystems).
+    """
+    both: Iterable[FoundFile | KnownFile] = merge(found, known, key=BY_PATH)
+    for _, of_path in groupby(both, key=BY_PATH):
+        file, match = None, None
+        for each in of_path:
+            if isinstance(each, FoundFile):
+                file = each
+            else:
+                match = each
+        if file is not None:
+            yield PathChange(_change(file, match, distrust), file, match)
+        elif match is not None and match.state != FileState.MISSING:
+            yield PathChange(Change.MISSING, None, match)
+
+
+def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change:
+    if known is None:
+        return Change.NEW
+    if known.state == FileState.POISONED:
+        return Change.UNCHANGED  # until a user asks for another try
+    looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in _UNSEEN
+    waits = known.suspect_since is not None or not (known.current or known.copy_of is not None)
+    if looked_at and not waits and not (distrust and not known.closed):
+        return Change.UNCHANGED
+    return Change.LOOK
+
+
+def is_rewritten(known: KnownFile, size_bytes: int, fingerprint: str | None, anchor: str | None) -> bool:
+    """Whether the bytes before the bookmark are no longer those that were read.
+
+    Args:
+        fingerprint, anchor: digests of the file's present bytes, over the byte ranges of those in `known`.
+    """
+    if known.byte_offset == 0:
+        return False
+    return size_bytes < known.byte_offset or fingerprint != known.fingerprint or anchor != known.anchor

@@ -8,6 +8,7 @@ done with the files.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,23 +17,29 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.eventlog.formats import format_of
-from lineage_store.ingest.counts import Counts
-from lineage_store.ingest.scan.diff import BY_PATH, Change, PathChange, diff
+from lineage_store.ingest.report import Counts
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, Signs
 from lineage_store.ingest.scan.discovery import (
+    BY_PATH,
     FILES_AT_ONCE,
+    ONE_JOB,
     ROOT,
+    Change,
     Found,
     FoundFile,
+    PathChange,
+    diff,
+    is_one_job,
     scan,
     search,
 )
-from lineage_store.store.catalog import registry, tombstones
-from lineage_store.store.database.engine import reading
-from lineage_store.store.database.filesystem import filesystem_type, is_network
-from lineage_store.store.records import KnownFile, NewFile
-from lineage_store.store.shards import ALL, Shards
+from lineage_store.paths import filesystem_type, is_network, stored_path
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.db import reading
+from lineage_store.store.leases import ALL, Shards
+from lineage_store.store.records import KnownFile, NewFile, relative_path
 from lineage_store.texts import from_stored, to_stored
 
 ALL_KINDS = frozenset({"summary", "lineage"})
@@ -198,7 +205,7 @@ def _without_removed(scope: Scope, changes: list[PathChange], found: Found) -> l
     if not new:
         return changes
     with reading(scope.engine) as connection:
-        wanted = set(tombstones.without_removed(connection, scope.base_dir_id, new))
+        wanted = set(registry.without_removed(connection, scope.base_dir_id, new))
     if len(wanted) == len(new):
         return changes
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
@@ -267,3 +274,58 @@ def _new_file(found: FoundFile) -> NewFile:
     about = parsed.kind, parsed.timestamp, parsed.device, host
     new = NewFile(found.train_id, found.name, found.format.name, *about)
     return new._replace(size_bytes=found.sight.size_bytes, modified_s=found.sight.modified_s)
+
+
+# ---- What an ingest would do: the same search and the same comparison, without writing anything
+# In: an engine and a base dir. Out: the paths of the files that are new, changed, unchanged and missing, and how many
+# bytes would be read.
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """What an ingest would do."""
+
+    base_dir: str
+    paths: Mapping[str, Sequence[str]]
+    """The log files' paths below the base dir, by how they compare with the store: `new`, `unchanged`, …"""
+    bytes_to_read: int
+    ignored: Mapping[str, int]
+    too_deep: Sequence[str]
+    one_job: bool
+    """Whether the base dir looks like a job's directory."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.base_dir}: {self.bytes_to_read:,} bytes to read."]
+        lines += [f"  {len(paths):>8,} files {word}" for word, paths in self.paths.items()]
+        lines += [f"  {count:>8,} ignored: {reason}" for reason, count in self.ignored.items()]
+        if self.one_job:
+            lines.append(f"{ONE_JOB} Ingest {Path(self.base_dir).parent} instead.")
+        if self.too_deep:
+            lines.append(
+                f"Log files lie deeper than one level, such as in {', '.join(self.too_deep)}: use --recursive."
+            )
+        return "\n".join(lines)
+
+
+def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
+    """Compare disk and store. Raises LineageParamSummaryPathError when the base dir cannot be listed."""
+    try:
+        found = find(base_dir, settings)
+    except OSError as error:
+        raise LineageParamSummaryPathError(
+            f"{base_dir} cannot be listed: {error.strerror}.",
+            hint="Give the directory of the job directories. Is the share mounted, and may this user read it?",
+        ) from error
+    with reading(engine) as connection:
+        base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
+    paths: dict[str, list[str]] = defaultdict(list)
+    to_read = 0
+    known = () if base_dir_id is None else known_files(engine, base_dir_id)
+    for change in diff(found.files, known):
+        path = relative_path(change.file.train_id, change.file.name)
+        paths[change.change.value].append(from_stored(path))
+        if change.found is not None and change.change in (Change.NEW, Change.LOOK):
+            read = change.known.byte_offset if change.known else 0
+            to_read += max(0, change.found.sight.size_bytes - read)
+    deep, one_job = tuple(found.too_deep), is_one_job({file.train_id for file in found.files})
+    return IngestPlan(str(base_dir), dict(paths), to_read, dict(found.ignored), deep, one_job)

@@ -6,23 +6,27 @@ views of an export come from one snapshot; memory is bounded by one batch and th
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 from sqlalchemy import Connection
 
-from lineage_store.json_values import iso
-from lineage_store.query.export.directory import ExportDirectory, ExportedFile
-from lineage_store.query.export.formats import Format
+from lineage_store.errors import LineageParamValueError
+from lineage_store.output_files import NewFile, OutputDirectory
+from lineage_store.plain_values import iso
+from lineage_store.query.export.file_formats import Format, Writer
 from lineage_store.query.export.openlineage import run_events
-from lineage_store.query.export.scalar_columns import scalar_batches
 from lineage_store.query.export.sources import (
+    Partition,
     Since,
     Source,
     arrow_schema,
@@ -31,6 +35,9 @@ from lineage_store.query.export.sources import (
     expected_rows,
     of_statement,
     revisions,
+    scalar_batches,
+    split_arrow,
+    split_rows,
     statement_rows,
     view_rows,
 )
@@ -156,3 +163,128 @@ def _into_stream(stream: BinaryIO, format_: Format, sources: Watched) -> ExportR
                 rows += len(batch)
         writer.close()
     return ExportReport(rows, ())
+
+
+# ---- A directory of exported files. A file gets its name when it is complete, and a manifest follows the last file
+# In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with
+# rows, bytes and SHA-256 of each. Promises: a directory without a manifest is an unfinished export; two exports never
+# write into one; at most `_MOST_OPEN` files are open at a time; a file has at most `_MOST_ROWS` rows and those of one
+# more batch. Does not know formats, nor the store, nor how files get their names (`output_files`).
+
+
+MANIFEST = "manifest.json"
+_MOST_OPEN = 32
+_MOST_ROWS = 5_000_000
+"""The most rows of a file: a Parquet writer keeps the metadata of each row group in memory until the file ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """One file of an export."""
+
+    path: str
+    """Relative to the directory."""
+    name: str
+    """The name of the view, or `query`, or `openlineage`."""
+    base_dir: str | None
+    month: str | None
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is being written, without a name yet."""
+
+    path: str
+    new: NewFile
+    writer: Writer
+    rows: int = 0
+
+
+class ExportDirectory:
+    """An export that is being written. It is complete when `finish` has returned."""
+
+    def __init__(self, directory: Path, format_: Format) -> None:
+        self._format = format_
+        self._open: dict[tuple[str, Partition], _Open] = {}
+        self.files: list[ExportedFile] = []
+        try:
+            self._directory = OutputDirectory.made(directory)
+        except OSError as error:
+            raise LineageParamValueError(
+                f"{directory} cannot be written to: {error.strerror}.",
+                hint="Name a directory that is new or empty.",
+            ) from error
+        if not self._directory.is_empty():
+            what = "holds an export" if self._directory.exists(MANIFEST) else "is not empty"
+            self._directory.close()
+            raise LineageParamValueError(
+                f"{directory} {what}.",
+                hint="Export into a new or an empty directory, into which nobody else exports; one without "
+                "manifest.json is unfinished, remove it.",
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for each in self._open.values():
+            with suppress(Exception):  # the export failed anyway; an open writer would write to a closed file
+                each.writer.close()
+            each.new.discard()
+        self._directory.close()
+
+    def write(self, source: Source, columns: Any, batches: Iterable[Any]) -> None:
+        """Write a source. A source without rows becomes one file with columns and no rows."""
+        split = split_arrow if self._format.takes_arrow else split_rows
+        before = len(self.files)
+        for batch in batches:
+            for partition, part in split(source, batch):
+                opened = self._opened(source, columns, partition)
+                opened.writer.write(part)
+                opened.rows += len(part)
+                if opened.rows >= _MOST_ROWS:
+                    self._finish((source.name, partition))
+        for key in list(self._open):
+            self._finish(key)
+        if len(self.files) == before:
+            self._opened(source, columns, Partition())
+            self._finish((source.name, Partition()))
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
+        """Write the manifest, with `facts` and the list of files, which completes the export."""
+        manifest = {**facts, "files": [asdict(each) for each in self.files]}
+        self._directory.write(MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
+
+    def _opened(self, source: Source, columns: Any, partition: Partition) -> _Open:
+        key = source.name, partition
+        found = self._open.pop(key, None)
+        if found is None:
+            if len(self._open) == _MOST_OPEN:
+                self._finish(next(iter(self._open)))
+            path = self._free(partition.path(source.name))
+            new = self._directory.new(path)
+            found = _Open(path, new, self._format.open(new.file, columns))
+        self._open[key] = found  # moved to the end: `_open` is sorted by the last write
+        return found
+
+    def _free(self, name: str) -> str:
+        """Return a path that no file has yet: rows of a file that was closed early continue in another file."""
+        number, path = 1, f"{name}.{self._format.suffix}"
+        while self._directory.exists(path):
+            number += 1
+            path = f"{name}.{number}.{self._format.suffix}"
+        return path
+
+    def _finish(self, key: tuple[str, Partition]) -> None:
+        done = self._open[key]
+        done.writer.close()
+        size = done.new.file.seek(0, os.SEEK_END)
+        done.new.file.seek(0)
+        digest = hashlib.file_digest(done.new.file, "sha256").hexdigest()
+        done.new.finish()
+        del self._open[key]
+        name, (base_dir, month) = key
+        self.files.append(ExportedFile(done.path, name, base_dir, month, done.rows, size, digest))

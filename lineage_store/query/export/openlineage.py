@@ -19,12 +19,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 from sqlalchemy import Boolean, Connection, Integer, Select, column, func, select, table
 
-from lineage_store.extreme_numbers import WORD_BY_KIND
 from lineage_store.fields import TRAINED, LineageField
-from lineage_store.query.search.columns import decoded
-from lineage_store.query.views import view_select
+from lineage_store.plain_values import WORD_BY_KIND, from_unix
+from lineage_store.query.jobs import decoded
+from lineage_store.query.status import view_select
 from lineage_store.states import JobState, Outcome
-from lineage_store.times import from_unix
 
 _JOBS_AT_A_TIME = 500
 _SPEC = "https://openlineage.io/spec"

@@ -2,10 +2,17 @@
 
 from lineage_store.eventlog.payload_files import PayloadSource
 from lineage_store.query.samples.buckets import Curve, curves
-from lineage_store.query.samples.payloads import HistogramSummary, PayloadSample, count_payloads, payloads
-from lineage_store.query.samples.recorded import Choose, Recorded, recorded_payloads, recorded_scalars
-from lineage_store.query.samples.scalars import Scalars, scalars
-from lineage_store.query.samples.series import Series, find_series, step_bounds, tags
+from lineage_store.query.samples.payloads import (
+    Choose,
+    HistogramSummary,
+    PayloadSample,
+    Recorded,
+    count_payloads,
+    payloads,
+    recorded_payloads,
+    recorded_scalars,
+)
+from lineage_store.query.samples.scalars import Scalars, Series, find_series, scalars, step_bounds, tags
 
 __all__ = [
     "Choose",

@@ -32,11 +32,9 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from lineage_store.extreme_numbers import LARGEST_INTEGER, LEAST_INTEGER
-from lineage_store.query.samples.scalars import joined, read_columns
-from lineage_store.query.samples.series import Series
-from lineage_store.store.database.dialects import listed, one_of
-from lineage_store.store.database.statements import run
+from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
+from lineage_store.query.samples.scalars import Series, joined, read_columns
+from lineage_store.store.database.sql import listed, one_of, run
 from lineage_store.store.schema.tables import scalar_sample
 
 SAMPLE_COLUMNS = ("step", "wall_time", "value")

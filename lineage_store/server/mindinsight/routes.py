@@ -8,46 +8,44 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lineage_store.api import LineageStore, real_path
 from lineage_store.errors import (
+    ConfigError,
     MindInsightException,
     PayloadTooCostlyError,
     RequestRefusedError,
     TrainJobNotFoundError,
 )
-from lineage_store.server import problems
+from lineage_store.server import refusals
+from lineage_store.server.asking import Asker, State
 from lineage_store.server.decoding import Answer, Decoding
 from lineage_store.server.guard import refuse_remarks
-from lineage_store.server.mindinsight import (
-    graphs,
-    histograms,
-    images,
-    jobs,
-    landscapes,
-    lineage,
-    scalars,
-    tensors,
-)
-from lineage_store.server.mindinsight.kept_answers import KeptAnswers
-from lineage_store.server.mindinsight.page import page
+from lineage_store.server.mindinsight import graphs, histograms, landscapes, lineages, samples, tensors
+from lineage_store.server.mindinsight import site as jobs
 from lineage_store.server.mindinsight.protocol import (
     HEADERS,
     METHODS,
     NO_SUCH_METHOD,
     NO_SUCH_PATH,
     SYSTEM_ERROR,
+    KeptAnswers,
     Query,
     RefusedError,
     no_such_job,
@@ -56,7 +54,6 @@ from lineage_store.server.mindinsight.protocol import (
     wrong_value,
 )
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
-from lineage_store.server.state import Asker, State
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +77,11 @@ GETS: Mapping[str, Endpoint] = {
     "datavisual/train-jobs": Endpoint(jobs.train_jobs),
     "datavisual/plugins": Endpoint(jobs.plugins, keeps=False),
     "datavisual/single-job": Endpoint(jobs.single_job),
-    "datavisual/scalar/metadata": Endpoint(scalars.metadata),
-    "datavisual/scalars": Endpoint(scalars.scalars),
+    "datavisual/scalar/metadata": Endpoint(samples.scalar_metadata),
+    "datavisual/scalars": Endpoint(samples.scalars),
     "datavisual/histograms": Endpoint(histograms.histograms, heavy=True),
-    "datavisual/image/metadata": Endpoint(images.metadata),
-    "datavisual/image/single-image": Endpoint(images.single_image, keeps=False),
+    "datavisual/image/metadata": Endpoint(samples.image_metadata),
+    "datavisual/image/single-image": Endpoint(samples.single_image, keeps=False),
     "datavisual/tensors": Endpoint(tensors.tensors, heavy=True),
     "datavisual/graphs/nodes": Endpoint(graphs.nodes, heavy=True),
     "datavisual/graphs/nodes/all": Endpoint(graphs.all_nodes, heavy=True),
@@ -92,12 +89,12 @@ GETS: Mapping[str, Endpoint] = {
     "datavisual/graphs/single-node": Endpoint(graphs.single_node, heavy=True),
     "datavisual/landscape/intervals": Endpoint(landscapes.intervals, heavy=True),
     "datavisual/landscape/landscapes": Endpoint(landscapes.landscapes, heavy=True),
-    "datasets/dataset_graph": Endpoint(lineage.dataset_graph),
+    "datasets/dataset_graph": Endpoint(lineages.dataset_graph),
 }
 POSTS: Mapping[str, Endpoint] = {
     "datavisual/train-job-caches": Endpoint(jobs.train_job_caches, keeps=False, needs_type=True),
-    "lineagemgr/lineages": Endpoint(lineage.lineages),
-    "optimizer/targets/search": Endpoint(lineage.targets),
+    "lineagemgr/lineages": Endpoint(lineages.lineages),
+    "optimizer/targets/search": Endpoint(lineages.targets),
 }
 CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
 """The first request of MindInsight's page, which shows a debugger unless told otherwise. It needs no store."""
@@ -157,7 +154,7 @@ class _Paths:
         except PayloadTooCostlyError as error:
             return _refusal(too_costly(error.plugin, error.reason))
         except MindInsightException as error:
-            status = problems.status_of(error).value
+            status = refusals.status_of(error).value
             return _refusal(RefusedError(SYSTEM_ERROR.code, SYSTEM_ERROR.message, status))
         except Exception:
             log.exception("A request failed.")
@@ -203,15 +200,15 @@ class _Paths:
         return found
 
     async def _annotate(self, ask: Asker, request: Request, query: Query) -> Answer:
-        train_id, annotation = lineage.annotation(query, await _read_required(request))
+        train_id, annotation = lineages.annotation(query, await _read_required(request))
         try:
             refuse_remarks(request)
         except RequestRefusedError as error:
-            raise RefusedError(SYSTEM_ERROR.code, error.message, problems.status_of(error)) from error
+            raise RefusedError(SYSTEM_ERROR.code, error.message, refusals.status_of(error)) from error
 
         def annotate(store: LineageStore) -> None:
             site = self._site(store)
-            lineage.require_lineage(site, train_id)
+            lineages.require_lineage(site, train_id)
             if annotation:
                 self._state.annotate(site.base_dir, train_id, **annotation)
 
@@ -256,5 +253,40 @@ async def _read_body(request: Request, needs_type: bool) -> Any:
 
 def _refusal(error: RefusedError) -> Response:
     content = to_json({"error_code": error.code, "error_msg": error.message})
-    waits = {"Retry-After": str(problems.RETRY_AFTER_S)} if problems.waits(error.status) else {}
+    waits = {"Retry-After": str(refusals.RETRY_AFTER_S)} if refusals.waits(error.status) else {}
     return Response(content, error.status, HEADERS | waits, "application/json")
+
+
+# ---- Serves MindInsight's own page, from the directory `mindinsight/ui/dist` of its wheel, together with the API
+# In: the directory, the API. Out: an application with the page's document, its files, and the paths that the page
+# requests. Promises: no file outside the directory is served, not even through a symbolic link.
+
+
+def page(directory: str, api: ASGIApp) -> Starlette:
+    """Return the application to mount at `/mindinsight`. Raises ConfigError for a directory without the page."""
+    path = Path(directory).expanduser()
+    if not os.path.isfile(path / "index.html"):
+        raise ConfigError(
+            f"There is no index.html in {path} (setting mindinsight_ui).",
+            hint="It is the directory mindinsight/ui/dist of MindInsight's wheel.",
+        )
+    routes = [
+        Mount("/v1/mindinsight", api),
+        Route("/graphvizlib.wasm", _graphviz),
+        Mount("/", _Files(directory=path, html=True)),
+    ]
+    return Starlette(routes=routes)
+
+
+class _Files(StaticFiles):
+    """Files that a browser must revalidate each time, because the page may have been replaced by another version."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        response = super().file_response(*given, **named)
+        response.headers.update({**HEADERS, "Cache-Control": "no-cache"})
+        return response
+
+
+async def _graphviz(_request: Request) -> Response:
+    """Redirect Firefox, which requests the file at this path."""
+    return RedirectResponse("static/js/graphvizlib.wasm", 302)

@@ -6,14 +6,19 @@ requested by its step is read from the store instead, which has every step.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from typing import TYPE_CHECKING, Any
 
-from lineage_store.plugins import SCALAR
+from lineage_store.errors import PayloadUnavailableError
+from lineage_store.plugins import IMAGE, SCALAR
+from lineage_store.server.asking import to_json
 from lineage_store.server.decoding import Answer, Decoding
-from lineage_store.server.mindinsight.protocol import RefusedError
-from lineage_store.server.mindinsight.sampling import Run, kept
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, picture, read_integer, wrong_type
 from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lineage_store.api.reports import PayloadSample, PayloadSource, Recorded
+
 
 NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
 
@@ -97,3 +103,171 @@ def _kept(files: Sequence[tuple[int, str, NDArray[np.int64]]], most: int) -> lis
     order = sorted(by_name, key=lambda number: files[number][0])
     runs = [Run(files[number][0], files[number][2].tolist()) for number in order]
     return [(order[run], index) for run, index in kept(runs, most)]
+
+
+# ---- Which samples of a tag MindInsight keeps: a simulation of its reservoir sampling. Pure
+# In: the steps of a tag, file by file in the order in which MindInsight reads them; how many it keeps. Out: the steps
+# that it would still have, ascending. Promises: the same samples as MindInsight's server, also after restarts of the
+# training, and always the newest one. The store keeps every step: this only serves to reproduce MindInsight's charts.
+
+
+Place = tuple[int, int]
+"""Index of a run, and index of a sample in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The steps of a tag in one log file, ascending; `file_time` in unix s."""
+
+    file_time: int
+    steps: Sequence[int]
+
+
+def kept(runs: Sequence[Run], capacity: int) -> list[Place]:
+    """Return the places of the samples that survive, ascending by step."""
+    if len(runs) == 1:
+        return [(0, index) for index in _kept_of_one(len(runs[0].steps), capacity)]
+    reservoir = Reservoir(capacity)
+    for number, run in enumerate(runs):
+        for index, step in enumerate(run.steps):
+            reservoir.add(step, run.file_time, (number, index))
+    return reservoir.places
+
+
+@lru_cache(maxsize=64)
+def _kept_of_one(count: int, capacity: int) -> Sequence[int]:
+    """Return the same for one run: for ascending steps only their number matters, so that answers can be cached."""
+    if count <= capacity:
+        return range(count)
+    reservoir = Reservoir(capacity)
+    for index in range(count):
+        reservoir.add(index, 0, (0, index))
+    return [index for _, index in reservoir.places]
+
+
+@dataclass(slots=True)
+class Reservoir:
+    """A reservoir of bounded size that always has the newest sample; a generator with seed 0 chooses which to drop."""
+
+    capacity: int
+    places: list[Place] = field(default_factory=list)
+    _steps: list[int] = field(default_factory=list)
+    _file_times: list[int] = field(default_factory=list)
+    _seen: int = 0
+    _random: Random = field(default_factory=lambda: Random(0))  # noqa: S311  # MindInsight draws by it
+
+    def add(self, step: int, file_time: int, place: Place) -> None:
+        """Add a sample; `step` and `file_time` as in `Run`."""
+        if self._steps and step <= self._steps[-1]:
+            self._purge(step, file_time)
+        if len(self._steps) >= self.capacity:
+            drawn = self._random.randint(0, self._seen)
+            self._remove(drawn if drawn < self.capacity else -1)
+        at = bisect_left(self._steps, step)
+        self._steps.insert(at, step)
+        self._file_times.insert(at, file_time)
+        self.places.insert(at, place)
+        self._seen += 1
+
+    def _purge(self, step: int, file_time: int) -> None:
+        """Drop the samples that a step replaces: the same step, and later steps in files that were begun before."""
+        before = len(self._steps)
+        samples = zip(self._steps, self._file_times, self.places, strict=True)
+        left = [each for each in samples if each[0] < step or (each[0] > step and each[1] >= file_time)]
+        self._steps = [step for step, _, _ in left]
+        self._file_times = [file_time for _, file_time, _ in left]
+        self.places = [place for _, _, place in left]
+        if len(left) < before:
+            self._seen = round(self._seen * (len(left) / before))
+
+    def _remove(self, index: int) -> None:
+        del self._steps[index], self._file_times[index], self.places[index]
+
+
+# ---- `datavisual/scalar/metadata` and `datavisual/scalars`: curves, NaN and infinities as null
+# Answers may have very many numbers, so that the fast encoder of `answers` writes them; it may spell a number
+# differently from MindInsight (1e-5 for 1e-05), but never changes its value.
+
+
+_NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_DATA}")
+_NO_NUMBER = wrong_type("scalar_value", "number")
+
+
+def scalar_metadata(site: Site, query: Query) -> Answer:
+    """Return one curve."""
+    train_id, tag = query.required("train_id"), query.required("tag")
+    values = _values(site, site.job(train_id), tag)
+    if values is None:
+        raise _NO_SCALAR
+    return Answer(to_json({"metadatas": values}))
+
+
+def scalars(site: Site, query: Query) -> Answer:
+    """Return the curves of several tags of several jobs, without those that do not exist."""
+    train_ids, tags = query.all("train_id"), query.all("tag")
+    jobs = site.jobs(train_ids)
+    found = [
+        {"train_id": train_id, "tag": tag, "values": values}
+        for train_id in train_ids
+        if train_id in jobs
+        for tag in tags
+        if (values := _values(site, jobs[train_id], tag)) is not None
+    ]
+    return Answer(to_json({"scalars": found}))
+
+
+def _values(site: Site, job: Job, tag: str) -> list[dict[str, Any]] | None:
+    stored = job.stored_tag(SCALAR, tag)
+    if stored is None:
+        if job.has_tag(tag):
+            raise _NO_NUMBER
+        return None
+    return [
+        {"wall_time": wall_time, "step": step, "value": value if math.isfinite(value) else None}
+        for wall_time, step, value in kept_scalars(site, job, stored)
+    ]
+
+
+# ---- `datavisual/image/metadata` lists the images of a tag; `datavisual/image/single-image` returns one image
+
+
+NEWEST = -1
+"""The step that stands for the newest image."""
+
+
+def image_metadata(site: Site, query: Query) -> dict[str, Any]:
+    """Describe the images of a tag that MindInsight would have kept."""
+    train_id, tag = query.required("train_id"), query.required("tag")
+    job = site.job(train_id)
+    samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, _no_image(NO_DATA)))
+    shown = []
+    for sample in samples:
+        height, width = (sample.shape or (0, 0))[:2]
+        shown.append({"wall_time": sample.wall_time, "step": sample.step, "width": width, "height": height})
+    return {"metadatas": shown}
+
+
+def single_image(site: Site, query: Query) -> Answer | Decoding:
+    """Return the recorded bytes of an image, of any recorded step."""
+    train_id, tag = query.required("train_id"), query.required("tag")
+    step = read_integer("step", query.required("step"))
+    job = site.job(train_id)
+    stored = stored_tag(job, IMAGE, tag, _no_image(NO_DATA))
+    samples = kept_payloads(site, job, IMAGE, stored)
+    found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
+    if not found:
+        found = described(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
+    if not found:
+        raise _no_image("Can not find the step with given train job id and tag.")
+    return decoded(_shown, found[:1], found[0])
+
+
+def _shown(payload: Payload) -> Answer:
+    try:
+        return picture(payload.source.read().png)
+    except PayloadUnavailableError:
+        raise _no_image("Its log file is gone or has changed.") from None
+
+
+def _no_image(detail: str) -> RefusedError:
+    return RefusedError("5054500D", f"Image is not exist. Detail: {detail}")

@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import HISTOGRAM, TENSOR
 from lineage_store.server.decoding import Answer, Decoding
-from lineage_store.server.mindinsight import tensor_views
+from lineage_store.server.mindinsight.histograms import Histogram, bucket_number, histogram, rebinned
 from lineage_store.server.mindinsight.protocol import (
     Query,
     RefusedError,
@@ -18,7 +21,6 @@ from lineage_store.server.mindinsight.protocol import (
     to_json,
     wrong_value,
 )
-from lineage_store.server.mindinsight.rebinning import rebinned
 from lineage_store.server.mindinsight.samples import NO_DATA, Payload, decoded, described, kept_payloads
 from lineage_store.server.mindinsight.site import Job, Site
 
@@ -40,7 +42,7 @@ def tensors(site: Site, query: Query) -> Answer | Decoding:
     detail = query.get("detail")
     if detail == "data":
         asked = _asked(site, query, lambda job, tag: [_at_step(site, job, tag, query)])
-        return decoded(_slices, _all(asked), asked, tensor_views.read_slice(query.required("dims")))
+        return decoded(_slices, _all(asked), asked, read_slice(query.required("dims")))
     asked = _asked(site, query, lambda job, tag: kept_payloads(site, job, TENSOR, tag))
     views = {None: _described, "stats": _with_statistics, HISTOGRAM: _with_histograms}
     if detail not in views:
@@ -63,7 +65,7 @@ def _all(asked: Asked) -> list[Payload]:
 def _at_step(site: Site, job: Job, tag: str, query: Query) -> Payload:
     """Return one tensor, of any recorded step."""
     step_text, dims = query.required("step"), query.required("dims")
-    tensor_views.read_slice(dims)
+    read_slice(dims)
     step = read_integer("step", step_text)
     found = [each for each in kept_payloads(site, job, TENSOR, tag) if each.step == step]
     if not found:
@@ -80,20 +82,20 @@ def _shown(asked: Asked, view: Callable[[Sequence[Payload]], Values]) -> Answer:
     return Answer(to_json({"tensors": found}))
 
 
-def _slices(asked: Asked, index: tensor_views.Index) -> Answer:
+def _slices(asked: Asked, index: Index) -> Answer:
     return _shown(asked, lambda payloads: [_slice(payload, index) for payload in payloads])
 
 
-def _slice(payload: Payload, index: tensor_views.Index) -> dict[str, Any]:
+def _slice(payload: Payload, index: Index) -> dict[str, Any]:
     if _is_large(payload):
         raise _too_large(payload)
     whole = _read(payload)
-    part = tensor_views.sliced(whole, index)
+    part = sliced(whole, index)
     if part.size > MOST_SHOWN:
         detail = f"the size of response data: {part.size} exceed max value: {MOST_SHOWN}."
         raise RefusedError("50545013", f"Response data exceed max value. Detail: {detail}")
-    data = tensor_views.as_lists(part) if whole.size else []
-    return _value(payload, {"data": data, "statistics": tensor_views.statistics(part, whole)})
+    data = as_lists(part) if whole.size else []
+    return _value(payload, {"data": data, "statistics": statistics_of(part, whole)})
 
 
 def _described(payloads: Sequence[Payload]) -> Values:
@@ -108,7 +110,7 @@ def _statistics(payload: Payload) -> dict[str, float] | None:
     if _is_large(payload):
         return None
     whole = _read(payload)
-    return tensor_views.statistics(whole, whole)
+    return statistics_of(whole, whole)
 
 
 def _with_histograms(payloads: Sequence[Payload]) -> Values:
@@ -117,8 +119,8 @@ def _with_histograms(payloads: Sequence[Payload]) -> Values:
         if _is_large(each):
             raise _too_large(each)
         whole = _read(each)
-        histograms.append(tensor_views.histogram_of(whole))
-        statistics.append(tensor_views.statistics(whole, whole))
+        histograms.append(histogram_of(whole))
+        statistics.append(statistics_of(whole, whole))
     shown = zip(payloads, rebinned(histograms), statistics, strict=True)
     return [_value(each, {"histogram_buckets": buckets, "statistics": told}) for each, buckets, told in shown]
 
@@ -139,9 +141,9 @@ def _stored(job: Job, tag: str) -> str:
     raise RefusedError("50545012", f"Tensor value is not exist. Detail: {detail}")
 
 
-def _read(payload: Payload) -> tensor_views.Array:
+def _read(payload: Payload) -> Array:
     try:
-        found: tensor_views.Array = payload.source.read()
+        found: Array = payload.source.read()
     except PayloadUnavailableError:
         raise _not_kept("its log file is gone or has changed.") from None
     return found
@@ -157,3 +159,107 @@ def _too_large(payload: Payload) -> RefusedError:
 
 def _not_kept(detail: str) -> RefusedError:
     return RefusedError("50545014", f"Tensor data not in cache. Detail: {detail}")
+
+
+# ---- A tensor as MindInsight shows it: a slice of at most two dimensions, statistics, a histogram. Pure
+# In: an array, the text of a slice such as `[0,:,::2]`. Out: nested lists and plain numbers. Promises: MindInsight's
+# numbers; in slices, NaN and infinities are texts.
+
+
+MOST_OPEN_DIMENSIONS = 2
+Array = NDArray[Any]
+Index = tuple[int | slice, ...]
+
+
+def read_slice(text: str) -> Index:
+    """Return the index that a text such as `[0,1:3,:]` stands for. Raises RefusedError."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        raise wrong_value(
+            "Invalid shape. The type of shape should be str and start with `[` and end with `]`. "
+            f"Received: {text}."
+        )
+    inside = text[1:-1].strip()
+    entries = [entry.strip() for entry in inside.split(",")] if inside else []
+    if sum(":" in entry for entry in entries) > MOST_OPEN_DIMENSIONS:
+        raise wrong_value(
+            f"Invalid shape. At most {MOST_OPEN_DIMENSIONS} dimensions are specified. Received: {inside}"
+        )
+    return tuple(map(_read_entry, entries))
+
+
+def _read_entry(entry: str) -> int | slice:
+    bounds = [bound.strip() for bound in entry.split(":")]
+    try:
+        if len(bounds) == 1:
+            return int(entry)
+        return slice(*(int(bound) if bound else None for bound in bounds))
+    except (TypeError, ValueError):
+        raise wrong_value(f"Invalid shape. Convert int from str failed. input_str: {entry}") from None
+
+
+def sliced(array: Array, index: Index) -> Array:
+    """Return a part of the array. Raises RefusedError if the index does not fit."""
+    if array.size == 0:
+        return array
+    if len(index) != array.ndim:
+        raise wrong_value("Invalid dims. The length of param dims and tensor shape should be the same.")
+    try:
+        return np.asarray(array[index])
+    except (IndexError, ValueError):
+        raise wrong_value(
+            f"Invalid shape. Shape unmatched. Received: {index}, tensor shape: {array.shape}"
+        ) from None
+
+
+def as_lists(array: Array) -> Any:
+    """Return the elements as nested lists, or as one number; NaN and infinities as texts."""
+    elements = array.astype(np.float64).tolist()
+    return elements if np.isfinite(array).all() else _spelt(elements)
+
+
+def statistics_of(part: Array, whole: Array) -> dict[str, float]:
+    """Return MindInsight's statistics of a part, and of the whole tensor under names that begin with `overall_`."""
+    overall = _finite_statistics(whole)
+    finite = whole[np.isfinite(whole)]
+    counted = {
+        "zero_count": float((finite == 0).sum()),
+        "neg_zero_count": float((finite < 0).sum()),
+        "pos_zero_count": float((finite > 0).sum()),
+    }
+    every = {f"overall_{name}": value for name, value in (overall | counted).items()}
+    return (overall if part is whole else _finite_statistics(part)) | every
+
+
+def _finite_statistics(array: Array) -> dict[str, float]:
+    finite = array[np.isfinite(array)]
+    return {
+        "max": float(finite.max()) if finite.size else 0.0,
+        "min": float(finite.min()) if finite.size else 0.0,
+        "avg": float(finite.mean(dtype=np.float64)) if finite.size else 0.0,
+        "count": array.size,
+        "nan_count": int(np.isnan(array).sum()),
+        "neg_inf_count": int(np.isneginf(array).sum()),
+        "pos_inf_count": int(np.isposinf(array).sum()),
+    }
+
+
+def histogram_of(array: Array) -> Histogram:
+    """Return a histogram of the finite elements, with the buckets that MindInsight chooses for a tensor."""
+    finite = array[np.isfinite(array)]
+    if not finite.size:
+        return histogram([], 0.0, 0.0)
+    least, greatest = float(finite.min()), float(finite.max())
+    ends = (least - 0.5, greatest + 0.5) if least == greatest else (least, greatest)
+    edges = np.linspace(*ends, bucket_number(finite.size) + 1)
+    counts, _ = np.histogram(finite, edges)
+    widths = np.diff(edges).tolist()
+    return histogram(list(zip(edges[:-1].tolist(), widths, counts.tolist(), strict=True)), least, greatest)
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spelt(each) for each in value]
+    if math.isnan(value):
+        return "NAN"
+    return value if math.isfinite(value) else "INF" if value > 0 else "-INF"

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.findings import THE_STORE, Finding, finding
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema import attestation, distribution, partitions, upgrade
 from lineage_store.store.schema.distribution import Part
 

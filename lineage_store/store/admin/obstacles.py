@@ -5,14 +5,17 @@ In: an engine that can be read. Out: a finding, or None. Does not find a full di
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
-from lineage_store.findings import Finding, of_database
-from lineage_store.store.database.engine import reading, sqlite_path
-from lineage_store.store.database.failures import ONLY_READS, locked_remedy, of_disk
-from lineage_store.store.database.locks import writer_of
+from lineage_store.findings import THE_STORE, Finding, finding, of_database
+from lineage_store.paths import beside
+from lineage_store.program import command_of
+from lineage_store.store.database.connections import WAL_KEPT_BYTES
+from lineage_store.store.database.db import reading, sqlite_path
+from lineage_store.store.database.failures import ONLY_READS, locked_remedy, of_disk, readers_of, writer_of
 
 # A setting of the role is no obstacle: the role may be an analyst's, who is meant to read only.
 _READS_ONLY = text("""
@@ -60,3 +63,40 @@ def _to_server(connection: Connection) -> Finding | None:
     who = f"Session {blocker.pid} of role {blocker.usename} has locked others out{since}"
     remedy = f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid}))."
     return of_database("locked", remedy=remedy)
+
+
+# ---- The write-ahead log of a SQLite store: how large it is, and which readers keep it from being checkpointed
+# In: an engine. Out: the log's size, and a finding if it is too large. SQLite writes the log into the database by
+# itself and starts it over, but not while somebody still reads an older state.
+
+
+LARGE_BYTES = 4 * WAL_KEPT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAheadLog:
+    """The size of a log, and a finding if it is too large."""
+
+    size_bytes: int
+    finding: Finding | None = None
+
+
+def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None:
+    """Return the size of a SQLite store's write-ahead log; None for PostgreSQL, or if there is no log.
+
+    Above `large_bytes`, a finding names the readers that hold the log, if any.
+    """
+    path = sqlite_path(engine.url)
+    if path is None:
+        return None
+    try:
+        size = beside(path, "-wal").stat().st_size
+    except FileNotFoundError:
+        return None
+    if size <= large_bytes:
+        return WriteAheadLog(size)
+    readers = ", ".join(f"{pid} ({command_of(pid) or 'of another user'})" for pid in readers_of(path))
+    if readers:
+        held = finding("held_write_ahead_log", THE_STORE, size_bytes=size, readers=readers)
+        return WriteAheadLog(size, held)
+    return WriteAheadLog(size, finding("large_write_ahead_log", THE_STORE, size_bytes=size))

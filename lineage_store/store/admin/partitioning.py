@@ -20,9 +20,9 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.schema import SetTableComment
 
 from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
-from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import attestation, distribution, partitions, upgrade, view_ddl
+from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.schema import attestation, descriptions, distribution, partitions, upgrade
 from lineage_store.store.schema.partitions import NOTING_BODIES, SAMPLE_KEY, SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata
 
@@ -60,7 +60,7 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
     if by_jobs is not None and not 1 <= by_jobs <= MOST_JOBS:
         raise LineageStoreError(f"A partition cannot have {by_jobs} jobs: give 1 to {MOST_JOBS:,}.")
     with _step(engine) as connection:
-        if not view_ddl.up_to_date(connection, upgrade.VERSION_TABLE):
+        if not descriptions.up_to_date(connection, upgrade.VERSION_TABLE):
             raise LineageStoreError(
                 "The views are another release's.", hint="`lineage-store db upgrade` first."
             )
@@ -235,9 +235,9 @@ def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
     Locks are taken in the order in which everybody takes them (views, samples, jobs): else deadlocks with frequent
     readers of views would make this fail again and again.
     """
-    grants = view_ddl.grants(connection, SAMPLE_TABLES)
+    grants = descriptions.grants(connection, SAMPLE_TABLES)
     writers = [grant.partition(" TO ")[2] for grant in grants if grant.startswith("GRANT INSERT")]
-    view_ddl.replace(connection, SAMPLE_TABLES)  # changes nothing, but locks the views
+    descriptions.replace(connection, SAMPLE_TABLES)  # changes nothing, but locks the views
     connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
     connection.exec_driver_sql("LOCK TABLE train_job IN SHARE MODE")  # a new job would miss its partitions
     for table in SAMPLE_TABLES:
@@ -246,7 +246,7 @@ def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
         connection.exec_driver_sql(f"DROP FUNCTION note_{table}() CASCADE")
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_before")
         connection.exec_driver_sql(f"ALTER TABLE {table}_next RENAME TO {table}")
-    view_ddl.replace(connection, SAMPLE_TABLES)
+    descriptions.replace(connection, SAMPLE_TABLES)
     for table in SAMPLE_TABLES:
         connection.exec_driver_sql(f"DROP TABLE {table}_before, {table}_changed")
         key = metadata.tables[table].primary_key.name

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Engine, Table
 
-from lineage_store.store.database.engine import reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
 MANY_EVENTS = 50_000

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine
 
 from lineage_store.errors import (
+    CONFLICT,
     DatabaseUnavailableError,
     LineageParamTypeError,
     LineageParamValueError,
@@ -37,14 +38,14 @@ from lineage_store.errors import (
 )
 from lineage_store.findings import cause_in, of_database
 from lineage_store.store.admin import sqlite_reader
-from lineage_store.store.database import postgresql, sqlite
-from lineage_store.store.database.conflicts import CONFLICT
-from lineage_store.store.database.engine import connected, open_engine, sqlite_path
+from lineage_store.store.database import connections
+from lineage_store.store.database.db import connected, open_engine, sqlite_path
 from lineage_store.store.database.failures import cause_of, is_damage
 from lineage_store.texts import meant, shown
 
 if TYPE_CHECKING:
     import psycopg
+
 
 _MISSING = re.compile(r'(?P<what>column|table|relation):? "?(?:\w+\.)?(?P<name>\w+)')
 _STARTS_WITHIN_S = 30.0
@@ -156,7 +157,7 @@ def _run_sqlite(engine: Engine, statement: str, deadline: _Deadline) -> Iterator
         connected(reader).close()  # says in our words why the file cannot be read
     finally:
         reader.dispose()
-    database = ":memory:" if path is None else sqlite.read_only_uri(path)
+    database = ":memory:" if path is None else connections.read_only_uri(path)
     # -I and -S: import nothing but the standard library
     program = [sys.executable, "-I", "-S", sqlite_reader.__file__]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:  # noqa: S603
@@ -211,7 +212,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
     try:
         connection.read_only = True
         with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
-            postgresql.begin(connection, pooled.info)
+            connections.begin(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
             _refuse_unbound(*(cursor.fetchone() or ())[-2:])
             _refuse_writing(cursor, statement)

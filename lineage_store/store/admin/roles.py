@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import ProgrammingError
 
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
-from lineage_store.store.database.engine import reading, writing
-from lineage_store.store.database.statements import execute_as_written
+from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.sql import execute_as_written
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import STATISTICS, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE

@@ -6,17 +6,19 @@ Promises: registering is idempotent; the bookmark of a new file is 0. Does not k
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Row,
     bindparam,
     case,
     delete,
@@ -27,24 +29,28 @@ from sqlalchemy import (
 )
 
 from lineage_store import states
-from lineage_store.extreme_numbers import LARGEST_INTEGER
+from lineage_store.findings import Finding, finding
+from lineage_store.plain_values import LARGEST_INTEGER
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store import clock
-from lineage_store.store.catalog import tombstones
-from lineage_store.store.database.dialects import among, among_rows, execute_rows, insert_plain, total, upsert
-from lineage_store.store.database.statements import run
-from lineage_store.store.records import KnownFile, NewFile
+from lineage_store.store.database.db import UNPAGED, Page
+from lineage_store.store.database.sql import among, among_rows, execute_rows, insert_plain, run, total, upsert
+from lineage_store.store.leases import ALL, Shards
+from lineage_store.store.records import FileKey, KnownFile, NewFile, relative_path
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
     base_dir,
+    in_file,
     ingest_lease,
     ingest_problem,
+    lineage,
     log_file,
     metadata,
+    removal,
+    tombstone,
     train_job,
 )
-from lineage_store.store.shards import ALL, Shards
-from lineage_store.texts import key
+from lineage_store.texts import from_stored, key
 
 UNSETTLED = log_file.c.state.in_([literal_column(f"'{state}'") for state in states.UNSETTLED])
 PENDING = log_file.c.size_bytes - log_file.c.byte_offset > literal_column("0")
@@ -125,7 +131,7 @@ def register(
     """
     train_ids = {file.train_id for file in files}
     seen = clock.not_before_agreed(connection, base_dir_id, now)
-    stones = tombstones.covering(connection, base_dir_id, train_ids)
+    stones = covering(connection, base_dir_id, train_ids)
     first_seen = {
         train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in train_ids
     }
@@ -138,7 +144,7 @@ def register(
         at = first_seen[file.train_id] if covered else file.first_seen_at or seen
         rows.append(_new_row(file, job, next(next_no[job]), at))
     execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
-    tombstones.take_away(connection, base_dir_id, jobs)
+    take_away(connection, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     # Not all files of these jobs: a job may have very many, which are registered part by part.
     these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
@@ -382,3 +388,246 @@ _NUMBERS_OF_READING = (
     *("fingerprint_bytes", "anchor_bytes", "failed_reads"),
 )
 _UNREAD = {"closed": False, "unread": True, **dict.fromkeys(_NUMBERS_OF_READING, 0)}
+
+
+# ---- What the store has of one job or one log file, for the answers of `why`. Only reads
+# In: ids and stored names. Out: rows of `log_file`, open problems, whether there is lineage.
+
+
+# Only problems without a log file are looked up by path: those of older generations, and of jobs inside a job's
+# directory, belong to files of their own.
+_OF_NO_LOG_FILE = ingest_problem.c.file_no.is_(None)
+
+
+def generations(connection: Connection, base_dir_id: int, train_id: str) -> list[Row[Any]]:
+    """Return every generation of every log file of a job, by name and generation."""
+    mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
+    query = select(log_file).join_from(log_file, train_job).where(mine)
+    return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
+
+
+def has_lineage(connection: Connection, job_id: int) -> bool:
+    """Return whether the job has a row of lineage."""
+    return connection.execute(select(lineage.c.job_id).where(lineage.c.job_id == job_id)).first() is not None
+
+
+def problems_of_job(
+    connection: Connection, base_dir_id: int, train_id: str, job_id: int | None
+) -> Sequence[Any]:
+    """Return the open problems of a job's log files, its directory, and entries in it that are not in the store."""
+    directory = relative_path(train_id)
+    entry = func.substr(ingest_problem.c.path, 1, len(directory) + 1) == f"{directory}/"
+    concerned = _OF_NO_LOG_FILE & ((ingest_problem.c.path == directory) | entry)
+    if job_id is not None:
+        concerned |= ingest_problem.c.job_id == job_id
+    return _open_problems(connection, base_dir_id, concerned)
+
+
+def problems_of_file(
+    connection: Connection, base_dir_id: int, train_id: str, name: str, file: FileKey | None
+) -> Sequence[Any]:
+    """Return the open problems of a log file: by its path, and by `file` if the store has it."""
+    concerned = _OF_NO_LOG_FILE & (ingest_problem.c.path == relative_path(train_id, name))
+    if file is not None:
+        concerned |= in_file(ingest_problem, file)
+    return _open_problems(connection, base_dir_id, concerned)
+
+
+def _open_problems(connection: Connection, base_dir_id: int, concerned: ColumnElement[bool]) -> Sequence[Any]:
+    ours = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
+    told = select(
+        *(ingest_problem.c[name] for name in ("path", "kind", "reason", "remedy", "count", "bytes"))
+    ).distinct()
+    return connection.execute(told.where(ours, concerned).order_by(ingest_problem.c.path)).all()
+
+
+# ---- Tombstones of jobs that were removed on purpose: ingest leaves their log files alone
+# In: a base dir, and log files in it that the store does not know. Out: those of them that are to be ingested.
+# Promises: a tombstone covers the log files that were there when the job was removed; when a log file with a newer
+# timestamp in its name appears, somebody trains there again, and the whole job comes back. Does not know how jobs are
+# removed.
+
+
+BY_POLICY = "policy "
+"""A tombstone's reason begins with this if a policy named the job; the policy's setting follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A removed job; texts are in their stored form."""
+
+    base_dir: str
+    train_id: str
+    removed_at: datetime
+    reason: str
+    removal_id: int | None
+
+
+class Covering(NamedTuple):
+    """What a tombstone says of the time before it."""
+
+    last_file_time: int
+    first_seen_at: datetime
+
+
+def covering(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> dict[str, Covering]:
+    """Return what the tombstones of jobs, lifted ones too, say of the time before them, by stored train id."""
+    mine = select(tombstone.c.train_id, *(tombstone.c[name] for name in Covering._fields))
+    here = mine.where(tombstone.c.base_dir_id == base_dir_id, tombstone.c.first_seen_at.is_not(None))
+    rows = connection.execute(here.where(among(connection, tombstone.c.train_id, train_ids)))
+    return {row.train_id: Covering(row.last_file_time, row.first_seen_at) for row in rows}
+
+
+def without_removed(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
+    """Return the files whose job has no tombstone, or has a newer file among `files` than its tombstone covers."""
+    newest: dict[str, int] = {}
+    for file in files:
+        newest[file.train_id] = max(file.file_time, newest.get(file.train_id, file.file_time))
+    mine = select(tombstone.c.train_id, tombstone.c.last_file_time).where(
+        tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted
+    )
+    covered = {
+        row.train_id
+        for row in connection.execute(mine.where(among(connection, tombstone.c.train_id, newest)))
+        if newest[row.train_id] <= row.last_file_time
+    }
+    return [file for file in files if file.train_id not in covered] if covered else list(files)
+
+
+def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> None:
+    """Delete the tombstones of jobs that are in the store again."""
+    mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
+    connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids)))
+
+
+def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:
+    """Return the tombstone of a job; None if it has none."""
+    mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
+    row = connection.execute(_ALL.where(mine)).first()
+    return None if row is None else Tombstone(*row)
+
+
+def latest(
+    connection: Connection, base_dir_id: int | None = None, *, page: Page = UNPAGED
+) -> list[Tombstone]:
+    """Return a page of the tombstones of a base dir, or of all base dirs, latest first."""
+    here = tombstone.c.base_dir_id == base_dir_id
+    query = _ALL.where(_THERE if base_dir_id is None else here)
+    ordered = query.order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id, tombstone.c.base_dir_id)
+    return [Tombstone(*row) for row in connection.execute(page.of(ordered))]
+
+
+class Removal(NamedTuple):
+    """What one call, or policies at one time, removed of a base dir; texts are in their stored form."""
+
+    id: int
+    base_dir: str
+    removed_at: datetime
+    reason: str
+    by_policy: bool
+    holder: str
+    jobs: int
+    restorable: int
+    """How many of the jobs have not come back, nor were allowed to."""
+
+
+def removals(
+    connection: Connection, base_dir_id: int | None = None, *, page: Page = UNPAGED
+) -> list[Removal]:
+    """Return a page of the removals of a base dir, or of all base dirs, latest first."""
+    here = removal.c.base_dir_id == base_dir_id
+    query = _REMOVALS if base_dir_id is None else _REMOVALS.where(here)
+    rows = connection.execute(page.of(query.order_by(removal.c.removed_at.desc(), removal.c.id.desc())))
+    return [Removal(*row) for row in rows]
+
+
+def of_removal(connection: Connection, number: int) -> tuple[int, str, list[str]] | None:
+    """Return the base dir of a removal, as id and stored path, and those of its jobs that have not come back, nor were
+    allowed to; None if there is no such removal."""
+    known = select(base_dir.c.id, base_dir.c.path).join(removal, removal.c.base_dir_id == base_dir.c.id)
+    place = connection.execute(known.where(removal.c.id == number, ~base_dir.c.leaving)).first()
+    if place is None:
+        return None
+    jobs = select(tombstone.c.train_id).where(tombstone.c.removal_id == number, ~tombstone.c.lifted)
+    return place.id, place.path, list(connection.execute(jobs.order_by(tombstone.c.train_id)).scalars())
+
+
+def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
+    """Return which of the jobs have a tombstone."""
+    mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
+    return set(connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).scalars())
+
+
+def by_policy(connection: Connection, path: str | None = None) -> list[dict[str, Any]]:
+    """Return, per base dir (or of one stored path) and policy, how many removed jobs there are and the last removal."""
+    counted = func.count().label("jobs"), func.max(tombstone.c.removed_at).label("last_removed_at")
+    named = func.substr(tombstone.c.reason, len(BY_POLICY) + 1).label("policy")
+    wanted = (
+        select(base_dir.c.path.label("base_dir"), named, *counted)
+        .join_from(tombstone, base_dir, base_dir.c.id == tombstone.c.base_dir_id)
+        .where(~tombstone.c.lifted, ~base_dir.c.leaving, tombstone.c.reason.startswith(BY_POLICY))
+        .group_by(base_dir.c.path, tombstone.c.reason)
+        .order_by(base_dir.c.path, tombstone.c.reason)
+    )
+    if path is not None:
+        wanted = wanted.where(base_dir.c.path == path)
+    return [dict(row) for row in connection.execute(wanted).mappings()]
+
+
+# A subquery, because for a join SQLite would start from the base dirs and sort all their tombstones.
+_PATH = select(base_dir.c.path).where(base_dir.c.id == tombstone.c.base_dir_id).scalar_subquery()
+_THERE = tombstone.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
+_TOLD = ("train_id", "removed_at", "reason", "removal_id")
+_ALL = select(_PATH, *(tombstone.c[name] for name in _TOLD)).where(~tombstone.c.lifted)
+_LEFT = select(func.count()).where(tombstone.c.removal_id == removal.c.id, ~tombstone.c.lifted)
+_REMOVALS = (
+    select(removal.c.id, base_dir.c.path)
+    .add_columns(*(removal.c[name] for name in ("removed_at", "reason", "by_policy", "holder", "jobs")))
+    .add_columns(_LEFT.scalar_subquery())
+    .join_from(removal, base_dir, base_dir.c.id == removal.c.base_dir_id)
+    .where(~base_dir.c.leaving)
+)
+
+
+# ---- Base dirs that were moved, and jobs that the store has in two base dirs. Only reads
+# In: a connection, a stored path or a base dir. Out: where the base dir is now, or which others have the same jobs.
+# Promises: two jobs count as the same only if they have the same train id and a log file with the same name and the
+# same digest of its first frame.
+
+
+def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
+    """Return the base dir, as (id, stored path), that was at `path` before it was moved; None if there is none."""
+    moved = select(base_dir.c.id, base_dir.c.path, base_dir.c.moved_from).where(
+        base_dir.c.moved_from.is_not(None)
+    )
+    rows = connection.execute(moved.where(~base_dir.c.leaving).order_by(base_dir.c.id))
+    return next(((row.id, row.path) for row in rows if path in json.loads(row.moved_from)), None)
+
+
+def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
+    """Return, by the id of each other base dir that also has jobs of this one, how many."""
+    mine, other = train_job.alias("mine"), train_job.alias("other")
+    file, again = log_file.alias("file"), log_file.alias("again")
+    ours = select(mine.c.train_id, file.c.name, file.c.fingerprint).join(file, file.c.job_id == mine.c.id)
+    # In a CTE of its own, because the jobs of two base dirs may be on different workers of Citus.
+    here = ours.where(mine.c.base_dir_id == base_dir_id).cte("here")
+    found = (
+        select(other.c.base_dir_id, func.count(other.c.id.distinct()))
+        .select_from(here)
+        .join(base_dir, (base_dir.c.id != base_dir_id) & ~base_dir.c.leaving)
+        .join(other, (other.c.base_dir_id == base_dir.c.id) & (other.c.train_id == here.c.train_id))
+        .join(again, (again.c.job_id == other.c.id) & (again.c.name == here.c.name))
+        .where(again.c.fingerprint == here.c.fingerprint)
+        .group_by(other.c.base_dir_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(found)}
+
+
+def known_twice(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
+    """Yield a finding for each pair of base dirs that have jobs in common: for all base dirs, or those of one."""
+    paths = {number: from_stored(path) for number, path in base_dirs(connection)}
+    asked = paths if base_dir_id is None else [base_dir_id]
+    for number in asked if len(paths) > 1 else ():
+        for other, jobs in same_jobs(connection, number).items():
+            if base_dir_id is not None or number < other:
+                yield finding("known_twice", paths[number], jobs=jobs, other=paths[other])

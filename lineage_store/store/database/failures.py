@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
+from lineage_store.errors import CONFLICT
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import Finding, of_database
-from lineage_store.store.database.conflicts import CONFLICT
-from lineage_store.store.database.locks import command_of, is_stopped, writer_of
+from lineage_store.paths import beside
+from lineage_store.program import command_of, is_stopped
 
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
 SPACE = KINDS["database_full"].remedy
@@ -166,3 +168,62 @@ def locked_remedy(path: Path) -> str:
             f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})."
         )
     return f"Process {pid} holds its write lock ({command}): wait for it, or end it."
+
+
+# ---- Which processes write and read a SQLite file now, by Linux's list of file locks; what /proc says of a process
+# In: the database's file, or a process id. Out: process ids; none if there is no /proc, no lock, or the process
+# cannot be seen from here; a process's command, state and beginning, empty if they are unknown. Knows where SQLite
+# locks: byte 120 of the -shm file in WAL mode, else the database file itself.
+
+
+_WRITER = 120
+_READERS = range(123, 128)
+"""Bytes of the read marks: a reader holds a shared lock on one of them."""
+
+
+def writer_of(path: Path) -> int | None:
+    """Return the id of the process that has the write lock of a SQLite database now."""
+    files = {_inode(beside(path, "-shm")): (_WRITER, _WRITER), _inode(path): None}
+    return next(
+        (
+            pid
+            for pid, inode, span in _locks("WRITE")
+            if pid > 0 and inode in files and files[inode] in (None, span)
+        ),
+        None,
+    )
+
+
+def readers_of(path: Path) -> list[int]:
+    """Return the ids of other processes that are reading a SQLite database in WAL mode now."""
+    shared = _inode(beside(path, "-shm"))
+    found = {
+        pid
+        for pid, inode, span in _locks("READ")
+        if inode == shared and span is not None and span[0] in _READERS
+    }
+    return sorted(found - {os.getpid(), 0, -1})
+
+
+def _locks(kind: str) -> Iterator[tuple[int, int, tuple[int, int] | None]]:
+    """Yield (process id, inode, first and last byte) of every READ or WRITE lock.
+
+    Devices are left out, because /proc/locks and stat may show different ones.
+    """
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split()
+        if fields[1] == "->" or fields[3] != kind:  # "->": a process that waits for the lock
+            continue
+        last = int(fields[7]) if fields[7].isdigit() else -1
+        yield int(fields[4]), int(fields[5].rpartition(":")[2]), (int(fields[6]), last)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1

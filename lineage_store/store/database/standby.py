@@ -8,10 +8,15 @@ not know questions or tables.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row
 
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store.database.engine import last_write, note_write, reading, safe_url
+from lineage_store.findings import THE_STANDBY, Finding, finding
+from lineage_store.store.database.db import last_write, note_write, reading, safe_url
 
 WRITTEN = """
 SELECT pg_wal_lsn_diff(
@@ -86,3 +91,73 @@ class Standby:
 
 def _database(connection: Connection) -> tuple[object, ...]:
     return tuple(connection.exec_driver_sql(_DATABASE).one())
+
+
+# ---- How far a standby is behind its primary
+# In: engines of both. Out: the lag in seconds and bytes, and a finding if something is wrong. Promises: a server that
+# does not answer raises no error, but is part of the result. The lag in seconds is the age of the last commit that
+# the standby shows; it is 0 if no bytes are missing, because an idle primary commits nothing.
+
+
+_OF_PRIMARY = f"SELECT ({WRITTEN}) AS written, pg_postmaster_start_time() AS started"
+_OF_STANDBY = f"""
+SELECT ({WRITTEN}) AS replayed, pg_last_xact_replay_timestamp() AS shows, pg_is_in_recovery() AS follows,
+  extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 AS age_s,
+  CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END AS paused,
+  pg_postmaster_start_time() AS started
+"""  # noqa: S608 - both are ours
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The state of a standby."""
+
+    url: str
+    """Without a password."""
+    is_up: bool
+    lag_s: float | None = None
+    """Age of the last commit that it shows, 0 if it shows all; None if that or the primary's position is unknown."""
+    lag_bytes: int | None = None
+    """Bytes of the write-ahead log that it has not replayed; None if the primary does not answer."""
+    shows: datetime | None = None
+    """Time of the last commit that it shows; None if it has replayed none since its start."""
+    finding: Finding | None = None
+
+    def __str__(self) -> str:
+        if not self.is_up:
+            return f"{self.url}, which does not answer"
+        if self.lag_bytes is None:
+            return f"{self.url}, how far behind is unknown; it shows what was committed up to {self.shows}"
+        return f"{self.url}, {self.lag_s or 0:,.1f} s ({self.lag_bytes:,} bytes) behind"
+
+
+def look(primary: Engine, standby: Engine, *, within_s: float) -> Replay:
+    """Return the state of a standby, with a finding if it lags by more than `within_s` seconds."""
+    url = safe_url(standby.url)
+    try:
+        of_primary: Row[Any] | None = _ask(primary, _OF_PRIMARY)
+    except DatabaseUnavailableError:
+        of_primary = None
+    try:
+        found = _ask(standby, _OF_STANDBY)
+    except DatabaseUnavailableError as error:
+        return Replay(url, False, finding=finding("standby_down", THE_STANDBY, reason=error.message))
+    if not found.follows:
+        if of_primary is not None and of_primary.started == found.started:
+            chosen = finding("standby_is_primary", THE_STANDBY)
+            return Replay(url, True, lag_s=0.0, lag_bytes=0, finding=chosen)
+        promoted = finding("standby_promoted", THE_STANDBY, primary=safe_url(primary.url))
+        return Replay(url, True, finding=promoted)
+    if of_primary is None:
+        return Replay(url, True, shows=found.shows)
+    lag_bytes = max(0, of_primary.written - found.replayed)
+    lag_s = found.age_s if lag_bytes else 0.0
+    case = "paused" if found.paused else ""
+    behind = finding("standby_behind", THE_STANDBY, case=case, lag_s=lag_s or 0)
+    is_behind = lag_s is not None and lag_s > within_s
+    return Replay(url, True, lag_s, lag_bytes, found.shows, behind if is_behind else None)
+
+
+def _ask(engine: Engine, question: str) -> Row[Any]:
+    with reading(engine) as connection:
+        return connection.exec_driver_sql(question).one()

@@ -23,7 +23,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from lineage_store.errors import PermissionDeniedError
-from lineage_store.store.schema import descriptions, distribution, partitions, view_ddl
+from lineage_store.store.schema import descriptions, distribution, partitions
 from lineage_store.store.schema.tables import STATISTICS, exists_on, metadata
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.texts import escaped
@@ -119,7 +119,7 @@ def _attested(foreign: Set[Key], changed: Set[Key], missing: Set[Key], own: Set[
     )
 
 
-_KIND_OF = dict.fromkeys(metadata.tables, "table") | dict.fromkeys(view_ddl.NAMES, "view")
+_KIND_OF = dict.fromkeys(metadata.tables, "table") | dict.fromkeys(descriptions.NAMES, "view")
 
 
 def _shown(keys: Set[Key], *, views: bool | None = None) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _shown(keys: Set[Key], *, views: bool | None = None) -> tuple[str, ...]:
         (kind, name)
         for kind, name in sorted(keys)
         if (kind in ("table", "view") or name.split(".")[0] not in whole)
-        and views in (None, name.split(".")[0] in view_ddl.NAMES)
+        and views in (None, name.split(".")[0] in descriptions.NAMES)
     ]
     return tuple(f"the {kind} {escaped(name)}" for kind, name in some)
 
@@ -184,7 +184,7 @@ def _expected(version_table: str) -> Mapping[Key, tuple[str, ...]]:
 
 
 def _made_in_memory(make: Make) -> Mapping[Key, tuple[str, ...]]:
-    from lineage_store.store.database.engine import open_engine, writing
+    from lineage_store.store.database.db import open_engine, writing
 
     engine = open_engine("sqlite://")
     try:
@@ -315,7 +315,7 @@ def mark(connection: Connection, version_table: str) -> None:
     fingerprint = ""
     if connection.dialect.name == "postgresql":
         fingerprint = _fingerprint(connection, _seen(connection, version_table), names(version_table))
-    view_ddl.mark_up_to_date(connection, version_table, fingerprint)
+    descriptions.mark_up_to_date(connection, version_table, fingerprint)
 
 
 def compared(connection: Connection, version_table: str, make: Make) -> Attested:
@@ -351,7 +351,7 @@ def compared(connection: Connection, version_table: str, make: Make) -> Attested
 def _examine_postgresql(connection: Connection, version_table: str) -> Attested:
     found = _seen(connection, version_table)
     attested = _sorted_out(connection, found, names(version_table))
-    stored = view_ddl.fingerprint(connection, version_table)
+    stored = descriptions.fingerprint(connection, version_table)
     present = _fingerprint(connection, found, names(version_table))
     if attested.altered or stored == present or stored.split(":")[0] not in ("", present.split(":")[0]):
         return attested
@@ -360,7 +360,7 @@ def _examine_postgresql(connection: Connection, version_table: str) -> Attested:
 
 def _seen(connection: Connection, version_table: str, place: int | None = None) -> Seen:
     schema = connection.execute(_HERE).scalar_one() if place is None else place
-    names = [*metadata.tables, version_table, *view_ddl.NAMES]
+    names = [*metadata.tables, version_table, *descriptions.NAMES]
     path = connection.exec_driver_sql("SHOW search_path").scalar_one()
     connection.exec_driver_sql(
         "SET LOCAL search_path = pg_catalog, pg_temp"
@@ -381,7 +381,7 @@ def _sorted_out(
     needed = partitions.FUNCTIONS if partitions.is_partitioned(connection) else ()
     missing = (expected | {("function", name) for name in needed}) - found.keys() - optional
     of_views = {
-        key for key in foreign | missing if key[0] == "column" and key[1].split(".")[0] in view_ddl.NAMES
+        key for key in foreign | missing if key[0] == "column" and key[1].split(".")[0] in descriptions.NAMES
     }
     other_views = {("view", key[1].split(".")[0]) for key in of_views} & found.keys()
     return _attested(foreign - of_views, changed | other_views, missing - of_views, own)

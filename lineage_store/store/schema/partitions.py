@@ -14,8 +14,8 @@ from collections.abc import Collection
 from sqlalchemy import Connection, text
 from sqlalchemy.schema import SetTableComment
 
-from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import tables, view_ddl
+from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.schema import descriptions, tables
 
 SAMPLE_TABLES = tuple(table.name for table in tables.SAMPLE_TABLES)
 MAKE, DROP = "make_sample_partitions(integer[])", "drop_sample_partitions(text)"
@@ -186,7 +186,7 @@ def cut_empty(connection: Connection, by_jobs: int) -> None:
             f"ALTER TABLE {table}_next RENAME TO {table}",
         ):
             connection.exec_driver_sql(statement)
-        view_ddl.replace(connection, [table])
+        descriptions.replace(connection, [table])
         connection.exec_driver_sql(f"DROP TABLE {table}_before")
         connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
         connection.execute(SetTableComment(tables.metadata.tables[table]))

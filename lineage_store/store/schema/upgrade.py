@@ -30,19 +30,11 @@ from lineage_store.errors import (
     SchemaTooOldError,
     UnfinishedCopyError,
 )
-from lineage_store.store.database.engine import (
-    is_read_only,
-    open_engine,
-    reading,
-    safe_url,
-    sqlite_path,
-    writing,
-)
+from lineage_store.store.database.connections import APPLICATION_ID, GONE
+from lineage_store.store.database.db import is_read_only, open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import was_a_store
-from lineage_store.store.database.file_watch import GONE
-from lineage_store.store.database.sqlite import APPLICATION_ID
-from lineage_store.store.database.statements import execute_as_written
-from lineage_store.store.schema import attestation, descriptions, view_ddl
+from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.schema import attestation, descriptions
 from lineage_store.store.schema.attestation import Attested
 
 HEAD = "0001"
@@ -132,7 +124,7 @@ def _attested(connection: Connection, version: str) -> tuple[Attested, bool]:
 
     Views of another release are not compared: they are dropped, or not restored.
     """
-    are_views_ours = version == HEAD and view_ddl.up_to_date(connection, VERSION_TABLE)
+    are_views_ours = version == HEAD and descriptions.up_to_date(connection, VERSION_TABLE)
     try:
         found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, version))
     except PermissionDeniedError:
@@ -198,7 +190,7 @@ def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
     """
     with reading(store) as connection:
         found = attestation.examine(connection, VERSION_TABLE)
-        are_views_ours = view_ddl.up_to_date(connection, VERSION_TABLE)
+        are_views_ours = descriptions.up_to_date(connection, VERSION_TABLE)
     is_postgresql = store.dialect.name == "postgresql"
     in_doubt = attestation.OTHER_WORDS in found.changed and not is_read_only(store)
     if is_postgresql and (thoroughly or in_doubt) and (are_views_ours or not found.altered):
@@ -222,7 +214,7 @@ def make(connection: Connection, version: str) -> None:
     """Make what is compared of a version in an empty database: its tables, and of HEAD the views."""
     _migrate(connection, version)
     if version == HEAD:
-        view_ddl.create(connection)
+        descriptions.create(connection)
         if connection.dialect.name == "sqlite":
             descriptions.store(connection)
 
@@ -287,11 +279,11 @@ def _refuse_other_text(connection: Connection) -> None:
 
 
 def _rebuild(connection: Connection, version: str | None) -> None:
-    grants = view_ddl.grants(connection)
-    view_ddl.drop(connection)
+    grants = descriptions.grants(connection)
+    descriptions.drop(connection)
     if version != HEAD:
         _migrate(connection, HEAD)
-    view_ddl.create(connection)
+    descriptions.create(connection)
     descriptions.store(connection)
     attestation.mark(connection, VERSION_TABLE)
     for grant in grants:

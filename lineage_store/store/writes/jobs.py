@@ -28,15 +28,32 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.fields import OUTCOME
+from lineage_store.plain_values import CALENDAR_END, PLAUSIBLE_SINCE
 from lineage_store.states import JOB_TRANSITIONS, WAITING_IN, FileState, JobEvent, JobState, Outcome
-from lineage_store.store.database.dialects import among, instant_of, listed, one_of, total
-from lineage_store.store.database.types import UtcTime
-from lineage_store.store.schema.tables import file_lineage, log_file, of_file, train_job, user_info
-from lineage_store.store.shards import Shards
+from lineage_store.store.database.sql import (
+    UtcTime,
+    among,
+    instant_of,
+    listed,
+    one_of,
+    total,
+    unix_ms,
+    upsert,
+)
+from lineage_store.store.leases import Shards
+from lineage_store.store.schema.tables import (
+    annotation,
+    base_dir,
+    file_lineage,
+    log_file,
+    of_file,
+    train_job,
+    user_info,
+)
 from lineage_store.texts import key
-from lineage_store.times import CALENDAR_END, PLAUSIBLE_SINCE
 
 _CLOSES_WITHIN_S = 60
 """How long after it recorded the end of its training a writer may write what belongs to it."""
@@ -261,3 +278,45 @@ def _refresh(dialect_name: str) -> Update:
         derived[name] = func.coalesce(job.c[name], train_job.c.created_at)
     derived |= {"revision": bindparam("of_revision")}
     return update(train_job).where(train_job.c.id == job.c.job_id).values(derived)
+
+
+# ---- Revisions: numbers by which readers find the jobs of a base dir that have changed since they last asked
+# In: a write transaction that changes jobs. Out: the base dir's next revision, on its row and on those jobs.
+# Promises: a reader that sees a base dir at revision N sees all changes up to N and none after: the base dir's row
+# stays locked until the transaction ends, so the next revision is taken only after the commit. No revision is used
+# twice, even when a power cut undoes commits that were not synced, for revisions follow the clock. Take a revision
+# late in a transaction: others, such as one that stores a remark, wait for the same row.
+
+
+def take(connection: Connection, base_dir_id: int) -> int:
+    """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones."""
+    taken: int = connection.execute(_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
+    return taken
+
+
+@cache
+def _next(dialect_name: str) -> ReturningUpdate[Any]:
+    now, last = unix_ms(dialect_name), base_dir.c.revision
+    this = update(base_dir).where(base_dir.c.id == bindparam("of_id"))
+    return this.values(revision=case((now > last, now), else_=last + 1)).returning(last)
+
+
+def stamp(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> None:
+    """Give jobs the next revision of their base dir, because something has changed that readers see."""
+    if job_ids:
+        changed = update(train_job).where(among(connection, train_job.c.id, job_ids))
+        connection.execute(changed.values(revision=take(connection, base_dir_id)))
+
+
+# ---- Labels and remarks that people give jobs. They belong to (base dir, train id), and stay when a job is read again
+
+
+def annotate(
+    connection: Connection, base_dir_id: int, train_id: str, changes: dict[str, Any], now: datetime
+) -> None:
+    """Set `tag` or `remark` of a job, or both: those that are in `changes`."""
+    row = {"base_dir_id": base_dir_id, "train_id": train_id, "updated_at": now, **changes}
+    statement = upsert(connection, annotation, ["base_dir_id", "train_id"], ["updated_at", *changes])
+    connection.execute(statement, row)
+    this = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
+    stamp(connection, base_dir_id, connection.execute(select(train_job.c.id).where(this)).scalars().all())

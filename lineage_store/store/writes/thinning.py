@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, delete, select, update
 
-from lineage_store.store.catalog.thinnable import SeriesKey, Thinnable
-from lineage_store.store.database.dialects import among, insert_plain
+from lineage_store.store.catalog.retention import SeriesKey, Thinnable
+from lineage_store.store.database.sql import among, insert_plain
+from lineage_store.store.records import Floats, Integers, Statistics, statistics
 from lineage_store.store.schema.tables import (
     in_file,
     in_series,
@@ -26,8 +27,7 @@ from lineage_store.store.schema.tables import (
     scalar_sample,
     series,
 )
-from lineage_store.store.statistics import Floats, Integers, Statistics, statistics
-from lineage_store.store.writes import revisions
+from lineage_store.store.writes import jobs
 
 _ROWS_AT_A_TIME = 20_000
 
@@ -112,5 +112,5 @@ def thin(connection: Connection, base_dir_id: int, of: Thinnable, found: Thinned
     connection.execute(update(series).where(in_series(series, of.key)).values(thinned_count=gone))
     file = in_file(log_file, (of.job_id, of.file_no))
     connection.execute(update(log_file).where(file).values(thinned=True))
-    revisions.stamp(connection, base_dir_id, [of.job_id])
+    jobs.stamp(connection, base_dir_id, [of.job_id])
     return gone

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lineage_store.server.mindinsight.conditions import read_condition
+from lineage_store.server.mindinsight.lineages import read_condition
 from lineage_store.server.mindinsight.protocol import RefusedError
 
 EQ_OR_IN = "Its operation should be `eq`, `in` or `not_in`."

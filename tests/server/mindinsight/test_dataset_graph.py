@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lineage_store.server.mindinsight.lineage import in_order
+from lineage_store.server.mindinsight.lineages import in_order
 
 
 def test_keys_come_by_kind_and_what_is_nested_last() -> None:

@@ -10,7 +10,7 @@ from helpers.log_writer import chain_graph
 from lineage_store.eventlog.mindspore.payloads import DECODERS
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.plugins import GRAPH
-from lineage_store.server.mindinsight.graph import Mode, UnknownNodeError, build
+from lineage_store.server.mindinsight.graphs import Mode, UnknownNodeError, build
 
 
 def plain(graph: anf_ir_pb2.GraphProto) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lineage_store.fields import LISTED
-from lineage_store.server.mindinsight.importance import FEW_SAMPLES, UNDEFINED, analysed
+from lineage_store.server.mindinsight.lineages import FEW_SAMPLES, UNDEFINED, analysed
 
 FIELDS: dict[str, Any] = {field.name: None for field in LISTED}
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lineage_store.server.mindinsight.interval_ids import interval_id
+from lineage_store.server.mindinsight.landscapes import interval_id
 
 
 @pytest.mark.parametrize(

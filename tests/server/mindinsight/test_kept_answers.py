@@ -8,22 +8,22 @@ from helpers.log_writer import Log
 from helpers.served import serving
 from lineage_store import LineageStore
 from lineage_store.server.decoding import Answer
-from lineage_store.server.mindinsight import kept_answers
-from lineage_store.server.mindinsight.kept_answers import KeptAnswers
+from lineage_store.server.mindinsight import protocol
+from lineage_store.server.mindinsight.protocol import KeptAnswers
 
 BEGIN = "/v1/mindinsight"
 
 
 def test_the_answers_used_last_are_kept_within_their_bound() -> None:
-    answers, large = KeptAnswers(), Answer(bytes(kept_answers._MOST_OF_ONE))
-    number = kept_answers._MOST_BYTES // kept_answers._MOST_OF_ONE
+    answers, large = KeptAnswers(), Answer(bytes(protocol._MOST_OF_ONE))
+    number = protocol._MOST_BYTES // protocol._MOST_OF_ONE
     for asked in range(number):
         answers.keep(asked, large)
     assert answers.get(0) is large
     answers.keep(number, large)
     assert answers.get(1) is None
     assert answers.get(0) is answers.get(number) is large
-    answers.keep("larger", Answer(bytes(kept_answers._MOST_OF_ONE + 1)))
+    answers.keep("larger", Answer(bytes(protocol._MOST_OF_ONE + 1)))
     assert answers.get("larger") is None
 
 

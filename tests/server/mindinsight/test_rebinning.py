@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_store.server.mindinsight.rebinning import bucket_number, histogram, rebinned
+from lineage_store.server.mindinsight.histograms import bucket_number, histogram, rebinned
 
 
 def test_counts_are_shared_out_and_rounded_up_bucket_by_bucket() -> None:

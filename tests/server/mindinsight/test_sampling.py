@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_store.server.mindinsight.sampling import Run, kept
+from lineage_store.server.mindinsight.samples import Run, kept
 
 
 def indexes(count: int, capacity: int) -> list[int]:

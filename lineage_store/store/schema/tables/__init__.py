@@ -9,7 +9,6 @@ Does not know views (views/), nor how rows are written (ingest) or read (query).
 
 from __future__ import annotations
 
-from lineage_store.store.schema.tables.columns import exists_on, in_file, in_series, metadata
 from lineage_store.store.schema.tables.jobs import (
     ANNOTATED,
     CURRENT_FILE,
@@ -53,3 +52,4 @@ from lineage_store.store.schema.tables.samples import (
     scalar_sample,
     series,
 )
+from lineage_store.store.schema.tables.shared import exists_on, in_file, in_series, metadata

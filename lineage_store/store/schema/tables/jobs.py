@@ -27,8 +27,8 @@ from sqlalchemy import (
 
 from lineage_store.fields import LARGEST_LABEL
 from lineage_store.states import UNSETTLED, FileState, JobState, Outcome, sql_list
-from lineage_store.store.database.types import Float64, Name, UtcTime
-from lineage_store.store.schema.tables.columns import (
+from lineage_store.store.database.sql import Float64, Name, UtcTime
+from lineage_store.store.schema.tables.shared import (
     metadata,
     optional,
     owner,

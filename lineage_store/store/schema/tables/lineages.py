@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text, text, true
 
 from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, FieldType
-from lineage_store.store.database.types import Float64, Key, Name, UtcTime, prefix
-from lineage_store.store.schema.tables.columns import (
+from lineage_store.store.database.sql import Float64, Key, Name, UtcTime, prefix
+from lineage_store.store.schema.tables.shared import (
     belongs_to,
     job_id,
     metadata,

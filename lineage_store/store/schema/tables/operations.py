@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
 
-from lineage_store.store.database.types import Float64, Name, UtcTime
-from lineage_store.store.schema.tables.columns import (
+from lineage_store.store.database.sql import Float64, Name, UtcTime
+from lineage_store.store.schema.tables.shared import (
     belongs_to,
     metadata,
     optional,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, UniqueConstraint, text
 
 from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
-from lineage_store.store.database.types import Float64, Name
-from lineage_store.store.schema.tables.columns import (
+from lineage_store.store.database.sql import Float64, Name
+from lineage_store.store.schema.tables.shared import (
     belongs_to,
     job_id,
     metadata,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from lineage_store.plain_values import CALENDAR_END
 from lineage_store.plugins import BY_NAME, HISTOGRAM, SCALAR
 from lineage_store.states import FileState
 from lineage_store.store.schema.views.model import (
@@ -22,7 +23,6 @@ from lineage_store.store.schema.views.model import (
     text,
 )
 from lineage_store.texts import either
-from lineage_store.times import CALENDAR_END
 
 _TAG = text("tag", "r.tag", "name of the value")
 _SERIES_NO = integer(

@@ -1,0 +1,162 @@
+"""Change the path of a base dir in the store, after its job directories were moved.
+
+In: an engine, a base dir with its old path, and its new path. Out: what was moved. Promises: holds the lease, so that
+nobody ingests into it meanwhile; changes all in one transaction, so that an interruption leaves either path; no log
+file is read again, because the store knows files by their path relative to the base dir. Log files are not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import LineageParamSummaryPathError
+from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.retention import remove_rows
+from lineage_store.ingest.scan.survey import known_files
+from lineage_store.paths import stored_path
+from lineage_store.states import FileState
+from lineage_store.store import leases
+from lineage_store.store.catalog import registry
+from lineage_store.store.database.db import reading, require_writable, writing
+from lineage_store.store.writes import removal
+from lineage_store.store.writes.removal import Holdings
+from lineage_store.texts import from_stored
+
+_GONE = (FileState.MISSING, FileState.REPLACED)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A base dir that changes its path."""
+
+    old: str
+    new: str
+    holdings: Holdings
+    """Number of its jobs, and of those with a label or a remark; all of them stay."""
+    files: int
+    """Log files that the store knows, without those it found missing before."""
+    absent: int
+    """Number of them that are not at the new path, or are shorter there than the bytes already read."""
+    example: str | None
+    """The path of one absent file."""
+
+
+def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
+    """Return what `move` would do. Raises LineageParamSummaryPathError for a path that `move` never accepts."""
+    with reading(engine) as connection:
+        _refuse_known(connection, base_dir_id, old, new)
+        holdings = removal.holdings(connection, [base_dir_id])
+    base_dirs.refuse_unfit(engine, new, besides=base_dir_id)
+    files, absent = _compared(engine, base_dir_id, new)
+    return Move(str(old), str(new), holdings, files, len(absent), next(iter(absent), None))
+
+
+def move(
+    engine: Engine, base_dir_id: int, old: Path, new: Path, settings: Settings, *, force: bool = False
+) -> Move:
+    """Give a base dir another path; `force`: even if log files are absent there.
+
+    Raises LeaseHeldError while an ingester leads it, LineageParamSummaryPathError for a path that is no directory, lies
+    in another base dir, is known already, or (without `force`) lacks log files.
+    """
+    require_writable(engine)
+    planned = plan(engine, base_dir_id, old, new)
+    if planned.absent and not force:
+        raise LineageParamSummaryPathError(
+            f"{planned.absent:,} of the {planned.files:,} log files of {old} are not below {new} as they were read, "
+            f"such as {planned.example}.",
+            hint="Give the directory that holds the same job directories; or, if those files are gone, --force.",
+        )
+    with (
+        hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease,
+        writing(engine) as connection,
+    ):
+        leases.confirm(connection, lease)
+        _refuse_known(connection, base_dir_id, old, new)
+        removal.rename(connection, base_dir_id, stored_path(old), stored_path(new))
+        base_dirs.drop_empty_neighbours(connection, new)
+    return planned
+
+
+def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path) -> None:
+    """Raise LineageParamSummaryPathError if the store has jobs at the new path; LeaseHeldError if it is led."""
+    ids = removal.ids_of(connection, stored_path(new))
+    if not ids:
+        return
+    for each in ids:
+        leases.last(connection, each)
+    held = removal.holdings(connection, ids)
+    if old == new:
+        raise LineageParamSummaryPathError(
+            f"The store knows {old} by this name already.", hint="There is nothing to do."
+        )
+    annotated = held.annotated + held.of_removed
+    same = registry.same_jobs(connection, ids[0]).get(base_dir_id, 0)
+    if held.jobs and same == held.jobs and not annotated:
+        is_there = f"its {held.jobs:,} jobs are the same files as those of {old}, without labels or remarks"
+        hint = f"They were read twice: `lineage-store forget {new}`, then move {old} there."
+    else:
+        is_there = (
+            f"{held.jobs:,} jobs, {same:,} of them the same files as those of {old}, "
+            f"{annotated:,} with a label or remark, removed jobs included"
+        )
+        hint = f"Keep one of the two; labels and remarks that `lineage-store forget {new}` takes exist nowhere else."
+    if held.jobs or annotated or len(ids) > 1:
+        raise LineageParamSummaryPathError(f"The store knows {new} already: {is_there}.", hint=hint)
+
+
+def _compared(engine: Engine, base_dir_id: int, new: Path) -> tuple[int, list[str]]:
+    """Return the number of log files that should be there, and the paths of those that are absent or too short."""
+    files, absent = 0, list[str]()
+    for file in known_files(engine, base_dir_id):
+        if file.state not in _GONE:
+            files += 1
+            path = new / from_stored(file.train_id) / from_stored(file.name)
+            if not _holds(path, file.byte_offset):
+                absent.append(str(path))
+    return files, absent
+
+
+def _holds(path: Path, size_bytes: int) -> bool:
+    try:
+        return path.stat().st_size >= size_bytes
+    except OSError:
+        return False
+
+
+# ---- Forget a base dir: remove it and its jobs from the store; its log files stay on disk
+# In: an engine and a base dir. Out: what was forgotten. Promises: holds the lease, so that nobody ingests into it
+# meanwhile; every transaction is short; after an interruption, a later ingest reads all files from the start, and
+# forgetting the base dir again removes the rest.
+
+
+def holdings(engine: Engine, base_dir: Path) -> Holdings | None:
+    """Return what the store holds of a base dir; None if it does not know the base dir."""
+    return _known(engine, base_dir)[1]
+
+
+def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | None:
+    """Remove a base dir and its jobs from the store; return what was removed, None for an unknown base dir.
+
+    Raises LeaseHeldError if an ingester leads it.
+    """
+    require_writable(engine)
+    ids, found = _known(engine, base_dir)
+    for base_dir_id in ids:
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
+            with writing(engine) as connection:
+                leases.confirm(connection, lease)
+                removal.begin_forgetting(connection, base_dir_id, stored_path(base_dir))
+            remove_rows(engine, lease, settings.batch_rows)
+    return found
+
+
+def _known(engine: Engine, base_dir: Path) -> tuple[list[int], Holdings | None]:
+    with reading(engine) as connection:
+        ids = removal.ids_of(connection, stored_path(base_dir))
+        return ids, removal.holdings(connection, ids) if ids else None

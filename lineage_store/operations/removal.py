@@ -1,0 +1,554 @@
+"""Remove jobs by age, by condition, or because no log file is left on disk; and restore removed jobs.
+
+In: an engine, a base dir, a clean-up. Out: the jobs that it selects; afterwards these are removed, with a tombstone
+each.
+Promises: every transaction is short, and only one page of jobs is in memory; a daemon gives up its lease while jobs
+are hidden, and goes on reading while their rows are deleted; after an interruption, the hidden jobs stay hidden, and
+the next removal deletes their rows. Log files, labels and remarks stay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+from lineage_store.config import Settings
+from lineage_store.errors import (
+    ClockDisagreesError,
+    ConfigError,
+    LineageParamSummaryPathError,
+    LineageParamValueError,
+)
+from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.retention import (
+    JOBS_AT_A_TIME,
+    NAMED_AT_A_TIME,
+    cause_of,
+    look,
+    named_series,
+    remove_rows,
+    take_out_of_sight,
+    thin,
+)
+from lineage_store.ingest.scan.survey import find
+from lineage_store.query import vocabulary
+from lineage_store.query.condition import subjects
+from lineage_store.query.condition_dict import in_words, parse, require_meant
+from lineage_store.query.job_sql import compile_all
+from lineage_store.store import clock, leases
+from lineage_store.store.catalog import registry
+from lineage_store.store.catalog.retention import (
+    Expired,
+    Removable,
+    Rules,
+    Thinnable,
+    all_and_live,
+    any_present,
+    expired,
+    has_policies,
+    removable,
+)
+from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.leases import Lease
+from lineage_store.store.writes import removal
+from lineage_store.store.writes.removal import Cause
+from lineage_store.texts import from_stored
+
+LONGEST_S = 1_000 * 365 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """Which jobs to remove: those that match all given rules. Live jobs are never removed.
+
+    Raises LineageParamValueError for an age out of range.
+    """
+
+    older_than_s: float | None = None
+    """Seconds in which there was no event and no growth."""
+    condition: Mapping[str, Any] | None = None
+    """A search_condition; jobs without lineage never match. It names nothing that no job has, and no order or page."""
+    missing: bool = False
+    """Only jobs without any log file left on disk."""
+
+    def __post_init__(self) -> None:
+        if self.older_than_s is not None and not 0 <= self.older_than_s <= LONGEST_S:
+            raise LineageParamValueError(
+                f"Jobs cannot be older than {self.older_than_s} s: give 0 to {LONGEST_S:.0f} s, a thousand years."
+            )
+
+    def __str__(self) -> str:
+        rules = []
+        if self.older_than_s is not None:
+            rules.append(f"older than {timedelta(seconds=self.older_than_s)}")
+        if self.condition:
+            rules.append(f"condition {json.dumps(self.condition)}")
+        if self.missing:
+            rules.append("no log file left on disk")
+        return ", ".join(rules)
+
+    def in_words(self) -> str:
+        """Return the rules as a part of a sentence, such as `where optimizer is "Adam", without life for 90 days`."""
+        rules = []
+        if self.condition:
+            rules.append(f"where {in_words(self.condition)}")
+        if self.older_than_s is not None:
+            rules.append(f"without a sign of life for {_duration(self.older_than_s)}")
+        if self.missing:
+            rules.append("without any log file left on disk")
+        return ", ".join(rules)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 86_400:g} days" if seconds >= 86_400 else str(timedelta(seconds=seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Number of jobs, and the bytes of their log files."""
+
+    jobs: int = 0
+    log_bytes: int = 0
+    removals: tuple[int, ...] = field(default=(), compare=False)
+    """The numbers of the removals, one per base dir, by which all of these jobs can be brought back."""
+
+    def plus(self, other: Total) -> Total:
+        """Return the sum of both."""
+        removals = (*self.removals, *other.removals)
+        return Total(self.jobs + other.jobs, self.log_bytes + other.log_bytes, removals)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPlan:
+    """What a clean-up was understood to mean, and what it would remove now."""
+
+    rules: str
+    """The rules in words."""
+    going: Total
+    jobs: int
+    """Jobs of the base dirs in question."""
+    live: int
+    """Those of them that are live, and stay."""
+
+    def __str__(self) -> str:
+        if self.going.jobs == self.jobs > 0:
+            return f"jobs {self.rules} (all {self.jobs:,} jobs)"
+        if self.going.jobs == self.jobs - self.live > 0:
+            return f"jobs {self.rules} (all {self.going.jobs:,} jobs that are not live)"
+        return f"jobs {self.rules} ({self.going.jobs:,} of {self.jobs:,} jobs)"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovableJob:
+    """A job that a clean-up selects."""
+
+    base_dir: str
+    train_id: str
+    state: str
+    last_wall_time: float | None
+    """Latest wall time of its events, unix time in seconds."""
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedJob:
+    """A removed job, which ingest ignores."""
+
+    base_dir: str
+    train_id: str
+    removed_at: datetime
+    reason: str
+    removal: int | None
+    """The number of the removal that it was part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What one call, or the policies at one time, removed of a base dir."""
+
+    number: int
+    base_dir: str
+    removed_at: datetime
+    reason: str
+    by: str
+    """`policies` if these removed by themselves, else `a person`."""
+    holder: str
+    """The process that did it: host:pid:nonce."""
+    jobs: int
+    restorable: int
+    """How many of the jobs were not brought back since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What bringing back a removal came to."""
+
+    base_dir: str
+    jobs: int
+    """Number of jobs that the next ingest reads again, with their labels and remarks."""
+    gone: Sequence[str]
+    """The ids of those that stay removed, because no log file of theirs is on disk: only the store had them."""
+
+
+class _Job(Protocol):
+    @property
+    def log_bytes(self) -> int: ...
+
+
+def total(jobs: Iterable[_Job]) -> Total:
+    """Count jobs and their bytes, keeping none in memory."""
+    count = log_bytes = 0
+    for job in jobs:
+        count, log_bytes = count + 1, log_bytes + job.log_bytes
+    return Total(count, log_bytes)
+
+
+def plan(engine: Engine, base_dir_ids: Sequence[int], clean_up: CleanUp, going: Total) -> RemovalPlan:
+    """Return a clean-up in words, beside the number of jobs of the base dirs."""
+    with reading(engine) as connection:
+        jobs, live = all_and_live(connection, base_dir_ids)
+    return RemovalPlan(clean_up.in_words(), going, jobs, live)
+
+
+def require_names(engine: Engine, base_dirs: Mapping[int, Path], clean_up: CleanUp) -> None:
+    """Raise LineageSearchConditionParamError if no job of the base dirs has a name of the condition.
+
+    Such a name counts as missing in every job: `metric/typo is null` would remove all of them.
+    """
+    if not clean_up.condition or not base_dirs:
+        return
+    condition = parse(clean_up.condition, base_dir=str(next(iter(base_dirs.values()))))
+    with reading(engine) as connection:
+        vocabulary.require(connection, subjects(condition.where), list(base_dirs))
+
+
+def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
+    """Yield every job that the rules select now, by ascending id."""
+    after = 0
+    while True:
+        with reading(engine) as connection:
+            now = database_time(connection)
+            page = removable(connection, base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
+        if not page:
+            return
+        yield from page
+        after = page[-1].id
+
+
+def remove(
+    engine: Engine,
+    base_dir_id: int,
+    rules: Rules,
+    settings: Settings,
+    begun: Callable[[int], None] = lambda _: None,
+) -> Iterator[Sequence[Removable]]:
+    """Remove every job that the rules select; yield them page by page, once they are hidden.
+
+    `begun` gets the number of the removal. Raises LeaseHeldError if an ingester other than a daemon leads the base dir,
+    or another removal is running.
+    """
+    with removing(engine, base_dir_id, settings) as (lead, leaving):
+        cause, number, after = Cause(rules.text, lead.holder), None, 0
+        while True:
+            page, number = _hide(engine, lead, leaving.base_dir_id, rules, after, cause, number)
+            if not page:
+                break
+            yield page
+            after = page[-1].id
+    if number is not None:
+        begun(number)
+
+
+def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *, confirmed: bool) -> None:
+    """Raise ClockDisagreesError if the clock disagrees with what the store wrote down of one of the base dirs.
+
+    `confirmed`: a person says that the clock is right, which is written down.
+    """
+    for base_dir_id, path in base_dirs:
+        if confirmed:
+            with writing(engine) as connection:
+                clock.confirm(connection, base_dir_id, database_time(connection))
+        with reading(engine) as connection:
+            off_s = clock.off_s(connection, base_dir_id, database_time(connection))
+        if off_s is not None:
+            raise ClockDisagreesError(
+                f"The clock is {clock.in_words(off_s)} what the store last wrote down of {path}, so nothing is removed "
+                "by age: jobs would seem older or younger than they are.",
+                hint="Set the clock right. If it is right, and only nobody wrote to the store for so long, confirm it: "
+                "`lineage-store gc … --confirm`.",
+            )
+
+
+@contextmanager
+def removing(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[tuple[Lease, Lease]]:
+    """Hold the leases of a base dir and of its leaving jobs; afterwards, with only the latter, delete their rows."""
+    lasts_s = settings.lease_s
+    with writing(engine) as connection:
+        leaving_id = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
+    with hold_lease(engine, leaving_id, lasts_s, mode="once", before_daemons=True) as leaving:
+        with hold_lease(engine, base_dir_id, lasts_s, mode="once", before_daemons=True) as lead:
+            yield lead, leaving
+        remove_rows(engine, leaving, settings.batch_rows)
+
+
+def _hide(
+    engine: Engine,
+    lead: Lease,
+    leaving_id: int,
+    rules: Rules,
+    after: int,
+    cause: Cause,
+    number: int | None,
+) -> tuple[list[Removable], int | None]:
+    with writing(engine) as connection:
+        now = leases.confirm(connection, lead)
+        page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
+        jobs = [job.id for job in page]
+        number = removal.begin(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
+    return page, number
+
+
+def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
+    """Raise LineageParamSummaryPathError if log files seem to be missing only because a share is not mounted."""
+    with reading(engine) as connection:
+        present = any_present(connection, base_dir_id)
+    if os.path.isdir(base_dir) and present:
+        return
+    raise LineageParamSummaryPathError(
+        f"No log file of any job below {base_dir} is there: that looks like a share which is not mounted.",
+        hint=f"Mount it; or, if all of them are gone for good, `lineage-store forget {base_dir}`.",
+    )
+
+
+def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp) -> Rules:
+    """Convert a clean-up to the rules for one base dir.
+
+    Raises LineageParamValueError if it has no rule, LineageSearchConditionParamError if the condition is refused, or
+    has a part that restricts nothing; LineageParamSummaryPathError if the base dir seems not to be mounted.
+    """
+    if not (clean_up.older_than_s is not None or clean_up.condition or clean_up.missing):
+        raise LineageParamValueError("A clean-up without any rule would remove every job.")
+    if clean_up.missing:
+        refuse_unmounted(engine, base_dir, base_dir_id)
+    among = None
+    if clean_up.condition:
+        condition = parse(clean_up.condition, base_dir=str(base_dir))
+        require_meant(clean_up.condition)
+        among = compile_all(condition.where, (), (base_dir_id,)).params(condition.values)
+    return Rules(str(clean_up), clean_up.older_than_s, clean_up.missing, among)
+
+
+def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
+    """Remove the tombstone of a job (stored id); return whether it had one.
+
+    Takes the lease, so that a daemon reads the tombstones again. Raises LeaseHeldError while another ingest is running.
+    """
+    with (
+        hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
+        writing(engine) as connection,
+    ):
+        leases.confirm(connection, lease)
+        return removal.lift(connection, base_dir_id, train_id)
+
+
+def on_disk(base_dir: Path, train_ids: Collection[str], settings: Settings) -> set[str]:
+    """Return which of the jobs (stored ids) have a log file on disk.
+
+    Raises LineageParamSummaryPathError if the base dir cannot be listed.
+    """
+    try:
+        return {file.train_id for file in find(base_dir, settings, only=train_ids).files}
+    except OSError as error:
+        raise LineageParamSummaryPathError(
+            f"{base_dir} cannot be listed: {error.strerror or error}.", hint="Is the share mounted?"
+        ) from error
+
+
+def restore_removal(engine: Engine, number: int, settings: Settings) -> Restored | None:
+    """Allow all jobs of a removal to be read again, except those without a log file; None: there is no such removal.
+
+    Takes the lease as `restore` does. Raises LeaseHeldError while another ingest is running,
+    LineageParamSummaryPathError if the base dir cannot be listed.
+    """
+    with reading(engine) as connection:
+        found = registry.of_removal(connection, number)
+    if found is None:
+        return None
+    base_dir_id, path, train_ids = found
+    base_dir = Path(from_stored(path))
+    there = on_disk(base_dir, train_ids, settings) if train_ids else set[str]()
+    gone = [from_stored(train_id) for train_id in train_ids if train_id not in there]
+    if not there:
+        return Restored(str(base_dir), 0, gone)
+    with (
+        hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
+        writing(engine) as connection,
+    ):
+        leases.confirm(connection, lease)
+        back = removal.lift_all(connection, base_dir_id, there)
+    return Restored(str(base_dir), back, gone)
+
+
+# ---- Apply the policies of the settings now, instead of waiting for a daemon; or list what that would remove
+# In: an engine, a base dir, the settings with the policies. Out: the jobs and series that the policies select;
+# afterwards these jobs are removed, with a tombstone each, and these series are thinned. Promises: every transaction
+# is short; a daemon gives up its lease while jobs are hidden and while a group of series is thinned; the size of the
+# store is checked again for each base dir; without a person's confirmation no more jobs go than policies may remove
+# in a day, and none while the clock is wrong. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir
+# in memory.
+
+
+_SERIES_A_LEASE = 50
+"""Series that are thinned before a daemon may have its lease back for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredJob:
+    """A job that a policy selects."""
+
+    base_dir: str
+    train_id: str
+    policy: str
+    """The setting that selects it, such as `keep_days = 90`."""
+    state: str
+    begun: int
+    """When its newest log file was begun, as recorded there, but not after the store first saw the file; unix time in
+    seconds. It decides which jobs are older."""
+    last_wall_time: float | None
+    """Latest wall time of its events, unix time in seconds."""
+    on_disk: bool
+    """Whether any of its log files is left."""
+    log_bytes: int
+    samples: int
+    store_bytes: int
+    """Approximate bytes that it takes in the database."""
+    waits: bool
+    """Whether it goes only when a person confirms it: policies have removed enough today, or the clock is wrong."""
+
+    @staticmethod
+    def of(base_dir: str, job: Expired, *, waits: bool) -> ExpiredJob:
+        """Convert a row of the catalog, whose text is in its stored form."""
+        return ExpiredJob(
+            base_dir=base_dir,
+            train_id=from_stored(job.train_id),
+            policy=job.policy,
+            state=job.state,
+            begun=int(job.begun_at.timestamp()),
+            last_wall_time=job.last_wall_time,
+            on_disk=job.source_present,
+            log_bytes=job.log_bytes,
+            samples=job.samples,
+            store_bytes=job.store_bytes,
+            waits=waits,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LongSeries:
+    """A scalar series of one log file that the policy `keep_every_step_days` would thin."""
+
+    base_dir: str
+    train_id: str
+    tag: str
+    log_file: str
+    policy: str
+    on_disk: bool
+    """Whether any log file of the job is left, so that `reingest` can read every step again."""
+    samples: int
+    """Number of samples before thinning; at most seven per bucket stay."""
+
+    @staticmethod
+    def of(base_dir: str, series: Thinnable, settings: Settings) -> LongSeries:
+        """Convert a row of the catalog, whose text is in its stored form."""
+        return LongSeries(
+            base_dir=base_dir,
+            train_id=from_stored(series.train_id),
+            tag=from_stored(series.tag),
+            log_file=from_stored(series.log_file),
+            policy=f"keep_every_step_days = {settings.keep_every_step_days}",
+            on_disk=series.source_present,
+            samples=series.sample_count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ThinTotal:
+    """Number of thinned series, and of their removed samples."""
+
+    series: int = 0
+    samples: int = 0
+
+
+def require(settings: Settings) -> None:
+    """Raise ConfigError if the settings have no policy."""
+    if not has_policies(settings):
+        raise ConfigError(
+            "The settings have no policy: all jobs are kept.",
+            hint="Set keep_days, keep_jobs, keep_store_bytes or keep_every_step_days; `lineage-store config show` "
+            "tells what they are.",
+        )
+
+
+def expired_by(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[Expired]:
+    """Yield every job of a base dir that the policies select now, the oldest first."""
+    last = None
+    while True:
+        with reading(engine) as connection:
+            now = database_time(connection)
+            page = expired(connection, base_dir_id, settings, now, limit=NAMED_AT_A_TIME, after=last)
+        yield from page
+        if len(page) < NAMED_AT_A_TIME:
+            return
+        last = page[-1]
+
+
+def may_go(engine: Engine, base_dir_id: int) -> int:
+    """Return how many jobs of a base dir the policies may remove now without a person's confirmation."""
+    with reading(engine) as connection:
+        return removal.may_go(connection, base_dir_id, database_time(connection))
+
+
+def carry_out(
+    engine: Engine, base_dir_id: int, settings: Settings, *, confirmed: bool, begun: Callable[[int], None]
+) -> Iterator[Sequence[Expired]]:
+    """Remove the jobs of a base dir that the policies select; yield them page by page, once they are hidden.
+
+    Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
+
+    Args:
+        confirmed: also those that wait for a person's confirmation.
+        begun: gets the number of the removal.
+    """
+    most = None if confirmed else may_go(engine, base_dir_id)
+    # Before taking the leases, to hold them briefly.
+    named = list(islice(expired_by(engine, base_dir_id, settings), most))
+    cause, number = cause_of(named, confirmed=confirmed), None
+    with removing(engine, base_dir_id, settings) as (lead, leaving):
+        for begin in range(0, len(named), JOBS_AT_A_TIME):
+            some = named[begin : begin + JOBS_AT_A_TIME]
+            gone, number = take_out_of_sight(engine, lead, leaving, some, cause, number)
+            yield gone
+    if number is not None:
+        begun(number)
+    look(engine, base_dir_id, settings)  # stores what waits now
+
+
+def thin_all(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[int]:
+    """Thin the series of a base dir that the policies select; yield the number of samples removed from each.
+
+    That number is 0 for a series that changed meanwhile. Raises LeaseHeldError if an ingester other than a daemon leads
+    the base dir.
+    """
+    named = named_series(engine, base_dir_id, settings)
+    while some := list(islice(named, _SERIES_A_LEASE)):
+        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
+            yield from [thin(engine, lead, each.key, settings) for each in some]

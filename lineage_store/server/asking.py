@@ -1,0 +1,277 @@
+"""What all requests share: one read-only store, the threads that query it, and the limit on heavy reads.
+
+In: settings. Out: `Ask`, by which an endpoint queries the store without blocking the event loop.
+Promises: the store is opened with the first question; if that fails, with the next. Questions use at most `pool_size`
+connections; annotations and watching for commits have their own. At most `serve_heavy_reads` heavy questions run at
+once; one that would wait longer than HEAVY_WAIT_S is refused (429). However much one client asks, another one's
+question finds a place. Log files are read in processes (`decoding`). When a client disconnects, or the server cancels a
+request at its end, what the question runs is ended.
+Does not know: any particular question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+import orjson
+from fastapi import Depends, Request
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+import lineage_store
+from lineage_store.api import Cancellation, LineageStore, asked_again
+from lineage_store.api.changes import Now
+from lineage_store.config import Settings
+from lineage_store.errors import RequestRefusedError
+from lineage_store.plain_values import for_json, iso
+from lineage_store.server.connections import Places, client_of
+from lineage_store.server.decoding import Answer, Decoders, Decoding, Gone, answered_or_gone
+
+T = TypeVar("T")
+HEAVY_WAIT_S = 5.0
+"""How long a heavy read waits for its turn: short bursts are answered, a flood is refused."""
+
+
+class State:
+    """The store, threads and limits of one application."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        # One connection stays free for /metrics, so that a monitor is answered while all threads are busy.
+        threads = max(1, settings.pool_size - 1)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="question")
+        self._places, self._heavy = Places(threads), Places(settings.serve_heavy_reads)
+        self._decoders = Decoders(settings.serve_heavy_reads, settings.reading_deadline_s)
+        self._opening = threading.Lock()
+        self._store: LineageStore | None = None
+        self._writable: LineageStore | None = None
+        self._now: Now | None = None
+
+    def store(self) -> LineageStore:
+        """Return the read-only store, opening it if needed. Raises as `LineageStore` does; blocks."""
+        with self._opening:
+            if self._store is None:
+                timeout_s = self.settings.serve_statement_timeout_s or self.settings.statement_timeout_s
+                settings = replace(self.settings, statement_timeout_s=timeout_s)
+                self._store = LineageStore(settings=settings, create=False, read_only=True)
+            return self._store
+
+    def annotate(self, base_dir: str, train_id: str, **annotation: Any) -> None:
+        """Put a label or remark on a job; later answers of this server have it. Raises as `LineageStore.annotate`."""
+        with self._opening:
+            if self._writable is None:
+                self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
+        self._writable.annotate(base_dir, train_id, **annotation)
+        self.store().see_latest()
+
+    def since(self) -> str:
+        """Return the token that stands behind everything committed so far. Raises as `store` does; blocks."""
+        store = self.store()
+        with self._opening:
+            self._now = self._now or store.now()
+        return self._now.since()
+
+    async def ask(
+        self,
+        question: Callable[[LineageStore], T],
+        *,
+        client: str = "",
+        heavy: bool = False,
+        gone: Gone | None = None,
+    ) -> T:
+        """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
+
+        Args:
+            client: who asks, as `client_of` names it.
+            heavy: the question may take long, or its answer much memory.
+            gone: returns when nobody waits for the answer any more; the question is then cancelled.
+        """
+        async with self._heavy_place(client, heavy), self._places.place(client):
+            return await self._asked(question, gone)
+
+    async def decoded(
+        self,
+        question: Callable[[LineageStore], Answer | Decoding],
+        *,
+        client: str = "",
+        heavy: bool = False,
+        gone: Gone | None = None,
+    ) -> Answer:
+        """Return the answer to a question that may read log files, which a process does. Raises as `Decoders.answer`.
+
+        The arguments are those of `ask`.
+        """
+        async with self._heavy_place(client, heavy):
+            async with self._places.place(client):
+                found = await self._asked(question, gone)
+            return found if isinstance(found, Answer) else await self._decoders.answer(found, client, gone)
+
+    async def _asked(self, question: Callable[[LineageStore], T], gone: Gone | None) -> T:
+        cancellation = Cancellation()
+
+        def answer() -> T:
+            with cancellation.covers():
+                return asked_again(question)(self.store())
+
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
+        try:
+            await answered_or_gone(asked, gone)
+        finally:
+            if not asked.done():
+                await asyncio.to_thread(cancellation.cancel)
+                await asyncio.wait({asked})
+        return asked.result()
+
+    async def close(self) -> None:
+        """Wait for questions under way, then close the store."""
+        await self._decoders.close()
+        await asyncio.to_thread(self._threads.shutdown)
+        for opened in (self._now, self._store, self._writable):
+            if opened is not None:
+                opened.close()
+
+    @asynccontextmanager
+    async def _heavy_place(self, client: str, heavy: bool) -> AsyncIterator[None]:
+        if not heavy:
+            yield
+            return
+        try:
+            await asyncio.wait_for(self._heavy.take(client), HEAVY_WAIT_S)
+        except TimeoutError:
+            most = self.settings.serve_heavy_reads
+            raise RequestRefusedError(
+                f"{most} questions that take long are under way, which is the most at once; one client may have all "
+                "but one of them.",
+                hint="Ask again in a moment, or allow more with the setting serve_heavy_reads.",
+                reason="too_many_reads",
+            ) from None
+        try:
+            yield
+        finally:
+            self._heavy.give_back(client)
+
+
+class Asker:
+    """Runs questions on the store for one request."""
+
+    def __init__(self, state: State, request: Request) -> None:
+        self.state, self.request = state, request
+
+    async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
+        """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
+        return await self.state.ask(
+            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
+        )
+
+    async def decoded(
+        self, question: Callable[[LineageStore], Answer | Decoding], *, heavy: bool = False
+    ) -> Answer:
+        """Answer a question that reads log files, until the client disconnects; see `State.decoded`."""
+        return await self.state.decoded(
+            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
+        )
+
+    async def change(self, change: Callable[[LineageStore], T]) -> T:
+        """Run a change of the store to its end, even if the client disconnects."""
+        return await self.state.ask(change, client=client_of(self.request.scope))
+
+    async def _gone(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _asker(request: Request) -> Asker:
+    return Asker(request.app.state.store, request)
+
+
+Ask = Annotated[Asker, Depends(_asker)]
+"""The parameter of an endpoint that queries the store: `await ask(lambda store: store.tags(…))`."""
+
+
+# ---- Answers as JSON
+# In: what the Python API returns. Out: bytes, or a response. An answer that depends on the store alone carries a
+# token in the header `Lineage-Since`: the answer has at least every change up to that token, and a client can follow
+# the changes from there. Its ETag is made of the token and the URL: a client that sends a current ETag gets 304, and
+# nothing more is read.
+
+
+SINCE = "Lineage-Since"
+"""The header that carries the token."""
+
+
+class JsonResponse(Response):
+    """A response with JSON content, in which `for_json` has already spelled out NaN and infinities."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return to_json(content)
+
+
+async def unless_known(
+    ask: Asker,
+    question: Callable[[LineageStore], Any],
+    *,
+    heavy: bool = False,
+    lasts: bool = True,
+) -> Response:
+    """Return the answer to a question, or 304 if nothing has changed since the client got it.
+
+    Args:
+        heavy: as for `State.ask`.
+        lasts: False for an answer that also changes with time: it has no ETag and is always made anew.
+    """
+    request = ask.request
+    known = request.headers.get("if-none-match", "")
+
+    def answer(store: LineageStore) -> tuple[dict[str, str], bytes | None]:
+        since = ask.state.since()
+        etag = _etag(since, str(request.url))
+        headers = {"ETag": etag, SINCE: since} if lasts else {SINCE: since}
+        if lasts and etag.removeprefix("W/") in known:
+            return headers, None
+        with store.snapshot():
+            return headers, to_json(question(store))
+
+    headers, content = await ask(answer, heavy=heavy)
+    if content is None:
+        return Response(None, 304, headers)
+    return Response(content, headers=headers, media_type="application/json")
+
+
+def _etag(since: str, url: str) -> str:
+    text = "\n".join([lineage_store.__version__, since, url])
+    return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+
+# ---- JSON bytes, as all answers of our own API have them. No web framework is imported, so that any process may
+# make them
+# In: plain values, datetimes, numpy arrays. Out: bytes; numbers in which NaN and infinities are spelled out.
+
+
+def to_json(content: Any) -> bytes:
+    """Return JSON in UTF-8; surrogates in text that is not Unicode (names of files) are escaped."""
+    try:
+        return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
+    except TypeError:  # text with a surrogate, or a number beyond 64 bits
+        return json.dumps(for_json(content), allow_nan=False).encode()
+
+
+def numbers(array: NDArray[Any]) -> Any:
+    """Return the numbers of an array as nested lists, in which NaN and infinities are spelled out."""
+    plain = array.tolist()
+    return plain if np.isfinite(array).all() else for_json(plain)
+
+
+def _shown(value: object) -> Any:
+    return iso(value) if isinstance(value, datetime) else for_json(value)

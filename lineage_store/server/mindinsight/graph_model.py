@@ -1,0 +1,477 @@
+"""The nodes of a graph while it is being built. Their order matters: all answers list nodes in this order.
+
+In: nodes. Out: `Nodes`, which finds them by name and by id. Promises: a renamed node moves to the end, and so do its
+neighbours' edges to it. Unless a step copies it, an edge is one dict shared by both its ends: a change at one end is
+visible at the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+PARAMETER, CONST = "Parameter", "Const"
+NAME_SCOPE, AGGREGATION_SCOPE = "name_scope", "aggregation_scope"
+Edge = dict[str, Any]
+EDGE_SETS = ("inputs", "outputs", "proxy_inputs", "proxy_outputs")
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An operation, parameter, constant or scope."""
+
+    name: str
+    id: str
+    type: str = ""
+    scope: str = ""
+    order: int = -1
+    """Index among the operations, which are in topological order."""
+    attributes: dict[str, str] = field(default_factory=dict)
+    shapes: list[list[int]] = field(default_factory=list)
+    """Shapes of the outputs."""
+    data_type: str = ""
+    output_index: int = 0
+    subnode_count: int = 0
+    is_dynamic: bool = False
+    independent_layout: bool = False
+    inputs: dict[str, Edge] = field(default_factory=dict)
+    outputs: dict[str, Edge] = field(default_factory=dict)
+    proxy_inputs: dict[str, Edge] = field(default_factory=dict)
+    proxy_outputs: dict[str, Edge] = field(default_factory=dict)
+
+    @property
+    def base_name(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition("/")[2]
+
+    def connect(self, edges: str, other: str, edge: Edge) -> None:
+        """Add an edge to the node `other`; an edge with an unknown dimension makes this node dynamic."""
+        self.is_dynamic |= any(-1 in shape or -2 in shape for shape in edge.get("shape", ()))
+        getattr(self, edges)[other] = edge
+
+    def shown(self) -> dict[str, Any]:
+        """Return the node as it appears in answers."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "is_dynamic_shape_node": self.is_dynamic,
+            "attr": self.attributes,
+            "input": self.inputs,
+            "output": self.outputs,
+            "output_i": self.output_index,
+            "proxy_input": self.proxy_inputs,
+            "proxy_output": self.proxy_outputs,
+            "subnode_count": self.subnode_count,
+            "independent_layout": self.independent_layout,
+            "stack_info": [],
+        }
+
+
+class Nodes:
+    """An ordered collection of nodes with unique names."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Node] = {}
+        self._names: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._by_name.values())
+
+    def get(self, name: str) -> Node | None:
+        """Return the node of this name, or None."""
+        return self._by_name.get(name)
+
+    def by_id(self, node_id: str) -> Node | None:
+        """Return the node of this id, or None."""
+        return self._by_name.get(self._names.get(node_id, ""))
+
+    def add(self, node: Node) -> None:
+        """Add a node at the end, or replace the node with the same name."""
+        self._by_name[node.name] = node
+        self._names[node.id] = node.name
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove nodes; edges to them stay."""
+        for name in names:
+            self._names.pop(self._by_name.pop(name).id, None)
+
+    def operations(self) -> list[Node]:
+        """Return the nodes that are neither parameters nor constants, in topological order."""
+        found = (node for node in self if node.type not in (PARAMETER, CONST))
+        return sorted(found, key=lambda node: node.order)
+
+    def rename(self, node: Node, name: str, *, in_scopes: bool = False) -> None:
+        """Rename a node, also in its neighbours' edges; with `in_scopes`, also in edges that scopes have inherited."""
+        old = node.name
+        node.name, node.scope = name, name.rpartition("/")[0] or name
+        for neighbour in self._neighbours(node, in_scopes):
+            for edges in EDGE_SETS:
+                of_kind = getattr(neighbour, edges)
+                if old in of_kind:
+                    of_kind[name] = of_kind.pop(old)
+        self.remove([old])
+        self.add(node)
+
+    def _neighbours(self, node: Node, in_scopes: bool) -> list[Node]:
+        names: dict[str, None] = {}
+        for edges in EDGE_SETS:
+            for name in getattr(node, edges):
+                names[name] = None
+                if in_scopes:
+                    names |= dict.fromkeys(prefixes(name))
+        return [found for name in names if (found := self.get(name))]
+
+
+def joined(scope: str, name: str) -> str:
+    """Return the full name of `name` in a scope."""
+    return f"{scope}/{name}" if scope else name
+
+
+def prefixes(name: str) -> list[str]:
+    """Return the scopes of a name, outermost first."""
+    parts = name.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
+    """Give a scope its members' edges that lead outside, except those to constants."""
+    inside = f"{scope.name}/"
+    members = list(members)
+    for edges in EDGE_SETS:
+        for member in members:
+            for name, edge in getattr(member, edges).items():
+                other = nodes.get(name)
+                if other is not None and other.type != CONST and not name.startswith(inside):
+                    scope.connect(edges, name, edge)
+
+
+# ---- Reads the operations, parameters and constants of a graph from a log file, and connects them by name
+# In: a graph as plain values. Out: `Nodes` without scopes. Raises ValueError for a name that MindInsight's page
+# cannot draw: MindInsight then shows no graph at all.
+
+
+_PLUGIN_AT_END = re.compile(
+    r"\[:(image|scalar|graph|optimized_graph|histogram|tensor|loss_landscape)\]\Z", re.IGNORECASE
+)
+_DYNAMIC = ("input_is_dynamic_shape", "output_is_dynamic_shape")
+_TENSOR, _TUPLE, _UNDEFINED = "DT_TENSOR", "DT_TUPLE", "DT_UNDEFINED"
+_UNKNOWN = {
+    f"DT_{name}"
+    for name in ("COMPLEX64", "COMPLEX128", "BASE_COMPLEX", "BFLOAT16", "BFLOATS16", "INT4", "SLICE")
+}
+"""Types that are newer than MindInsight, which treats them as undefined."""
+Raw = Mapping[str, Any]
+
+
+def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation: False) -> Nodes:
+    """Return the nodes of a graph, in its order, with their inputs keyed by id."""
+    nodes = Nodes()
+    for order, operation in enumerate(graph["nodes"]):
+        if operation["name"] and not is_left_out(operation):
+            nodes.add(_operation(order, operation))
+    for parameter in filter(lambda each: each["name"], graph["parameters"]):
+        shapes, data_type = shapes_of(parameter["type"]), data_type_of(parameter["type"])
+        attributes = {"type": data_type, "shape": str(shapes)}
+        nodes.add(_leaf(parameter["name"], PARAMETER, attributes, shapes, data_type))
+    for name, value in graph["constants"].items():
+        if name:
+            is_tensor = isinstance(value, dict) and value.keys() == {"dtype", "shape", "elements"}
+            shapes = [list(value["shape"] or ())] if is_tensor else [[]]
+            nodes.add(_leaf(name, CONST, {name: graph["constant_texts"][name]}, shapes, ""))
+    return nodes
+
+
+def connect_inputs(nodes: Nodes) -> None:
+    """Replace the ids of inputs by names; drop inputs whose id no node has."""
+    for node in nodes:
+        for node_id, edge in list(node.inputs.items()):
+            del node.inputs[node_id]
+            if source := nodes.by_id(node_id):
+                node.connect("inputs", source.name, described(edge, source))
+
+
+def connect_outputs(nodes: Nodes) -> None:
+    """Give each operation its outputs, derived from the inputs of other nodes."""
+    for node in nodes:
+        for name, edge in node.inputs.items():
+            source = nodes.get(name)
+            if source and source.type not in (PARAMETER, CONST):
+                source.connect("outputs", node.name, edge)
+
+
+def described(edge: Edge, source: Node) -> Edge:
+    """Set an edge's shape and type to those of its source, and return it."""
+    edge["shape"], edge["data_type"] = source.shapes, source.data_type
+    return edge
+
+
+def shapes_of(type_: Raw | None) -> list[list[int]]:
+    """Return the shape of each output; an empty shape for one that is not a tensor."""
+    if type_ is None:
+        return []
+    if type_["shape"] is not None:
+        return [list(type_["shape"])]
+    if _name(type_) == _TUPLE:
+        return [shape for element in type_["elements"] for shape in shapes_of(element)]
+    return [] if _name(type_) in (_TENSOR, _UNDEFINED) else [[]]
+
+
+def data_type_of(type_: Raw | None) -> str:
+    """Return the type as MindSpore spells it."""
+    if type_ is None:
+        return _UNDEFINED
+    name = _name(type_)
+    if type_["shape"] is not None:
+        return f"{_TENSOR}[{name}]"
+    if name == _TUPLE:
+        return f"{name}{[data_type_of(element) for element in type_['elements']]}"
+    return f"{name}[{_UNDEFINED}]" if name == _TENSOR else name
+
+
+def _name(type_: Raw) -> str:
+    name = f"DT_{type_['dtype'].upper()}"
+    return _UNDEFINED if name in _UNKNOWN else name
+
+
+def _operation(order: int, operation: Raw) -> Node:
+    number = operation["name"].rpartition("/")[2].rpartition("op")[2]
+    name = operation["full_name"] or joined(operation["scope"], f"{operation['op_type']}-op{number}")
+    if _PLUGIN_AT_END.search(operation["full_name"]):
+        name = joined(operation["scope"], f"{operation['op_type']}-op{operation['name']}")
+    node = Node(
+        name=_drawable(name),
+        id=number,
+        type=operation["op_type"],
+        scope=operation["scope"],
+        order=order,
+        attributes=operation["attribute_texts"],
+        shapes=shapes_of(operation["output_type"]),
+        data_type=data_type_of(operation["output_type"]),
+        output_index=operation["output_index"],
+        is_dynamic=any(operation["attributes"].get(name) is True for name in _DYNAMIC),
+    )
+    for each in filter(lambda each: each["name"], operation["inputs"]):
+        source = each["name"].rpartition("op")[2] if "/" in each["name"] else each["name"]
+        node.inputs[source] = {
+            "shape": [],
+            "edge_type": "control" if each["is_control"] else "data",
+            "independent_layout": False,
+            "data_type": "",
+        }
+    return node
+
+
+def _leaf(name: str, type_: str, attributes: dict[str, str], shapes: list[list[int]], data_type: str) -> Node:
+    return Node(_drawable(name), name, type_, attributes=attributes, shapes=shapes, data_type=data_type)
+
+
+def _drawable(name: str) -> str:
+    if set(name) & set('<>"'):
+        raise ValueError(f"MindInsight's page cannot draw a node that is called {name!r}.")
+    return name
+
+
+# ---- The optimized view of a graph: the forward computation without operations that only pass values on
+# In: a graph as plain values. Out: connected `Nodes`. Promises: operations of the gradients and of the optimizer are
+# left out. Operations that load, pack or order values are removed, and their neighbours are connected directly.
+
+
+_PASSING_ON = ("Load", "TupleGetItem", "MakeTuple", "UpdateState")
+
+
+def optimized_nodes(graph: Raw) -> Nodes:
+    """Return the nodes of the optimized view."""
+    nodes = read_nodes(graph, _is_of_training)
+    connect_inputs(nodes)
+    _bypass(nodes, "inputs")
+    connect_outputs(nodes)
+    _bypass(nodes, "outputs")
+    nodes.remove([node.name for node in nodes if node.type in _PASSING_ON])
+    nodes.remove([node.name for node in nodes.operations() if not node.inputs and not node.outputs])
+    _lift_lonely_types(nodes)
+    return nodes
+
+
+def _is_of_training(operation: Raw) -> bool:
+    full_name: str = operation["full_name"]
+    return (
+        full_name.startswith("Gradients") or "optimizer" in full_name or "opt" in operation["instance_name"]
+    )
+
+
+def _bypass(nodes: Nodes, edges: str) -> None:
+    """Replace edges to neighbours that only pass values on by edges to the nodes behind these neighbours."""
+    for node in nodes.operations():
+        for name in list(getattr(node, edges)):
+            between = nodes.get(name)
+            if between is None or between.type not in _PASSING_ON:
+                continue
+            del getattr(node, edges)[name]
+            for far_name, edge in list(getattr(between, edges).items()):
+                if far := nodes.get(far_name):
+                    node.connect(edges, far.name, described(edge, far))
+
+
+def _lift_lonely_types(nodes: Nodes) -> None:
+    """Move operations one scope up from scopes that hold several operations of a single type and are named after it."""
+    operations = nodes.operations()
+    by_scope: dict[str, list[Node]] = defaultdict(list)
+    for node in operations:
+        if "/" in node.scope:
+            by_scope[node.scope].append(node)
+    lifted = {
+        scope
+        for scope, members in by_scope.items()
+        if len(members) > 1
+        and {node.type for node in members} == {members[0].type}
+        and members[0].type in scope
+        and not any(other.startswith(f"{scope}/") for other in by_scope)
+    }
+    for node in operations:
+        if node.scope in lifted:
+            nodes.rename(node, f"{node.scope.rpartition('/')[0]}/{node.base_name}")
+
+
+# ---- Adds scopes: groups of nodes of one type, a node for each part of a name, copies of parameters where they are
+# used
+# In: connected `Nodes`. Out: the same `Nodes` with scopes, their edges and the numbers of their children. Each step
+# of `add_scopes` needs the results of the steps before it.
+
+
+def add_scopes(nodes: Nodes, least_group: int) -> None:
+    """Group and nest the nodes; `least_group` nodes of one type in one scope make a group."""
+    _move_to_users(nodes, PARAMETER)
+    _group(nodes, least_group)
+    _lay_out_parameters(nodes)
+    _name_scopes(nodes)
+    _move_to_users(nodes, CONST)
+    _count_children(nodes)
+
+
+def _move_to_users(nodes: Nodes, type_: str) -> None:
+    """Replace each parameter or constant by a copy in every scope that uses it."""
+    originals = {node.name for node in nodes if node.type == type_}
+    copies: dict[str, Node] = {}
+    for node in nodes:
+        for name, edge in list(node.inputs.items()):
+            if name not in originals:
+                continue
+            copied = joined(node.scope, name)
+            if copied not in copies:
+                copies[copied] = _copy(nodes, name, copied, node.scope)
+            copies[copied].connect("outputs", node.name, dict(edge))
+            del node.inputs[name]
+            node.connect("inputs", copied, dict(edge))
+    for copy in copies.values():
+        nodes.add(copy)
+    nodes.remove(originals - copies.keys())
+
+
+def _copy(nodes: Nodes, name: str, copied: str, scope: str) -> Node:
+    original = nodes.get(name)
+    assert original is not None
+    return replace(
+        original,
+        name=copied,
+        id=copied,
+        scope=scope,
+        is_dynamic=False,
+        attributes=dict(original.attributes),
+        inputs={},
+        outputs={},
+        proxy_inputs={},
+        proxy_outputs={},
+    )
+
+
+def _group(nodes: Nodes, least: int) -> None:
+    """Put `least` or more nodes of one type in one scope into a group."""
+    of_type: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if node.type != CONST:
+            of_type[joined(node.scope, node.type)].append(node)
+    groups: list[tuple[Node, list[Node]]] = []
+    for name, members in of_type.items():
+        if len(members) < least:
+            continue
+        scope, _, type_ = name.rpartition("/")
+        group_name = joined(scope, f"{type_}[{len(members)}]_{len(groups)}")
+        group = Node(group_name, group_name, AGGREGATION_SCOPE, scope, subnode_count=len(members))
+        for member in members:
+            nodes.rename(member, f"{group_name}/{member.base_name}")
+        nodes.add(group)
+        groups.append((group, members))
+    for group, members in groups:
+        inherit(nodes, group, members)
+
+
+def _lay_out_parameters(nodes: Nodes) -> None:
+    """Mark groups of parameters as drawn separately, and add proxies for their edges."""
+    groups = [node for node in nodes if node.type == AGGREGATION_SCOPE and PARAMETER in node.base_name]
+    members: dict[str, list[Node]] = {group.name: [] for group in groups}
+    for node in nodes:
+        if node.scope in members:
+            members[node.scope].append(node)
+    for group in groups:
+        group.independent_layout = True
+        for name, edge in list(group.outputs.items()):
+            _connect_proxy(nodes, group, group.scope, name, edge["edge_type"], both_ends=True)
+        for member in members[group.name]:
+            member.independent_layout = True
+            for name, edge in list(member.outputs.items()):
+                target = _connect_proxy(nodes, member, group.scope, name, edge["edge_type"], both_ends=False)
+                target.inputs[member.name]["independent_layout"] = True
+
+
+def _connect_proxy(
+    nodes: Nodes, source: Node, scope: str, name: str, edge_type: str, *, both_ends: bool
+) -> Node:
+    """Add a proxy edge from `source` to a node, or to its scope if that is not `scope`; return the node."""
+    target = nodes.get(name)
+    assert target is not None
+    proxy = {"edge_type": edge_type}
+    shown = name if target.scope == scope else target.scope
+    source.proxy_outputs[shown] = proxy
+    if both_ends:
+        target.proxy_inputs[source.name] = proxy
+        if shown != name and (above := nodes.get(shown)):
+            above.proxy_inputs[source.name] = proxy
+    return target
+
+
+def _name_scopes(nodes: Nodes) -> None:
+    """Add a node for every scope that a name contains."""
+    scopes: dict[str, Node] = {}
+    names = [node.name for node in nodes]
+    for place, name in enumerate(names):  # `names` grows by nodes that are renamed to make room for a scope
+        node = nodes.get(name)
+        if node is None:
+            continue
+        above = ""
+        for scope in prefixes(name):
+            if scope not in scopes:
+                taken = nodes.get(scope)
+                if taken is not None and taken.type == AGGREGATION_SCOPE:
+                    above = scope
+                    continue
+                if taken is not None:
+                    nodes.rename(taken, joined(taken.scope, f"({taken.base_name})"), in_scopes=True)
+                    if scope in names[place:]:
+                        names.append(taken.name)
+                scopes[scope] = Node(scope, scope, NAME_SCOPE, above)
+            inherit(nodes, scopes[scope], [node])
+            above = scope
+    for made in scopes.values():
+        nodes.add(made)
+
+
+def _count_children(nodes: Nodes) -> None:
+    counts: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        counts[node.scope] += 1
+    for name, count in counts.items():
+        if name and (scope := nodes.get(name)):
+            scope.subnode_count = count

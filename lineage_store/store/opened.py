@@ -1,0 +1,351 @@
+"""An opened store: its connections, and the transactions in which every method reads and writes.
+
+In: a URL or settings. Out: engines of the primary and of an optional standby; transactions whose failures are errors of
+errors.py. Promises: if a store cannot be opened, all its connections are closed; a store with a standby opens and
+answers while its primary is unavailable; reads see what the store has written before, unless the primary has become
+unavailable. Does not know questions: these are in `questions`, `jobs`, `samples` and `operations`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import wraps
+from inspect import isfunction, isgeneratorfunction
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+
+from lineage_store import config
+from lineage_store.config import Settings, user_directory
+from lineage_store.errors import (
+    CONFLICT,
+    ConfigError,
+    DatabaseUnavailableError,
+    LineageParamTypeError,
+    LineageQuerySummaryDataError,
+    NotAStoreError,
+    SchemaTooOldError,
+)
+from lineage_store.paths import PathLike, filesystem_type, is_network
+from lineage_store.store.catalog import refs
+from lineage_store.store.catalog.refs import BaseDir
+from lineage_store.texts import shown, to_stored
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from lineage_store.store.database.standby import Standby
+
+
+log = logging.getLogger(__name__)
+
+
+class OpenedStore:
+    """A database with a store of this version, and the settings."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        settings: Settings | None = None,
+        create: bool = True,
+        read_only: bool = False,
+    ) -> None:
+        from lineage_store.store.database import db
+        from lineage_store.store.schema import upgrade
+
+        if not isinstance(url, str | None):
+            raise LineageParamTypeError(
+                f"url must be a text, not {type(url).__name__}.",
+                hint="Give sqlite:////path/to/file or postgresql://user@host/name, or nothing for the settings' own.",
+            )
+        self.settings, self._here = settings or config.load().settings, threading.local()
+        given = url or self.settings.database_url
+        url = given or default_url(make_directory=not read_only)
+        unsafe = self.settings.allow_network_filesystem
+        self._primary = self._new_engine(url, read_only=read_only)
+        self.url = db.safe_url(self._primary.url)
+        self._is_fit = self._is_copy = False
+        self._standby: Standby | None = None
+        try:
+            self._standby = self._beside_primary()
+            if create and not read_only and upgrade.is_empty(self._primary):
+                upgrade.upgrade(url, allow_network_filesystem=unsafe)
+                if not given:
+                    log.warning("The lineage store is %s.", db.sqlite_path(url))
+            self._require_fit()
+        except DatabaseUnavailableError as error:
+            if self._standby is None:
+                self.close()
+                raise
+            log.warning("%s Questions are answered by %s.", error, self._standby)
+        except BaseException:
+            self.close()
+            raise
+
+    def _new_engine(self, url: str, *, read_only: bool) -> Engine:
+        from lineage_store.store.database.db import open_engine
+
+        return open_engine(
+            url,
+            read_only=read_only,
+            allow_network_filesystem=self.settings.allow_network_filesystem,
+            pool_size=self.settings.pool_size,
+            statement_timeout_s=self.settings.statement_timeout_s,
+        )
+
+    def _beside_primary(self) -> Standby | None:
+        """Return the standby of the settings, not yet connected; None without one. Raises ConfigError."""
+        if not self.settings.read_database_url:
+            return None
+        from lineage_store.store.database.standby import Standby
+
+        engine = self._new_engine(self.settings.read_database_url, read_only=True)
+        standby = Standby(self._primary, engine)
+        if {engine.dialect.name, self._primary.dialect.name} != {"postgresql"}:
+            raise ConfigError(
+                f"read_database_url names {standby}, and the store is {self.url}: only PostgreSQL has standbys.",
+                hint="Set read_database_url to nothing.",
+            )
+        return standby
+
+    def close(self) -> None:
+        """Close the database connections; a connection in use by another thread closes when that thread is done."""
+        from lineage_store.store.database import connections
+
+        connections.close(self._primary)
+        if self._standby is not None:
+            connections.close(self._standby.engine)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LineageStore({self.url!r})"
+
+    @property
+    def engine(self) -> Engine:
+        """The primary's SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not.
+
+        Raises if its schema does not fit, or if it does not answer the first check of that.
+        """
+        self._require_fit()
+        return self._primary
+
+    @property
+    def read_engine(self) -> Engine:
+        """The engine for the next question: the standby's, if there is one, unless it lacks what was written here."""
+        standby = self._standby
+        if standby is None or (self._require_copy(standby) and standby.lacks_writes()):
+            return self.engine
+        return standby.engine
+
+    def answers_as_followed(self) -> bool:
+        """Whether the next question goes to the engine that is watched for changes."""
+        return self._standby is None or self.read_engine is self._followed
+
+    def see_latest(self) -> None:
+        """Make sure that later reads see everything that is in the primary now, even if a standby answers."""
+        if self._standby is not None:
+            self._standby.stay_no_older()
+
+    @property
+    def _informed(self) -> Engine:
+        """The engine for the status of ingest: the primary's, because leases look expired on a standby that lags.
+
+        While the primary does not answer, it is the engine for questions.
+        """
+        if self._standby is None or self._standby.primary_answers():
+            return self.engine
+        return self.read_engine
+
+    @property
+    def _followed(self) -> Engine:
+        """The engine that is watched for changes: the standby's, if there is one."""
+        return self.engine if self._standby is None else self._standby.engine
+
+    def _require_fit(self) -> None:
+        if self._is_fit:
+            return
+        from lineage_store.store.schema import upgrade
+
+        upgrade.check(self._primary)
+        self._is_fit = True
+
+    def _require_copy(self, standby: Standby) -> bool:
+        """Check once that the standby is a copy of the store; return True, or raise what is wrong with it."""
+        if self._is_copy:
+            return True
+        from lineage_store.store.schema import upgrade
+
+        try:
+            upgrade.check(standby.engine)
+        except (SchemaTooOldError, NotAStoreError) as error:
+            hint = f"It must be a standby of {self.url}: wait until it has replayed what made the store."
+            raise type(error)(error.message, hint=hint) from error
+        if not standby.is_copy():
+            raise ConfigError(
+                f"read_database_url names {standby}, which is no standby of {self.url}.",
+                hint="Name a hot standby of that server and the same database, or nothing.",
+            )
+        self._is_copy = True
+        return True
+
+    @contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        from sqlalchemy.exc import DBAPIError
+
+        try:
+            yield
+        except DBAPIError as error:
+            cause = str(error.orig).strip().splitlines()[0]
+            raise LineageQuerySummaryDataError(f"The database {self.url} failed: {cause}.") from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Answer all questions of this thread in the block from one snapshot; the block must not wait for others."""
+        with self._reading() as connection:
+            self._here.connection = connection
+            try:
+                yield
+            finally:
+                self._here.connection = None
+
+    @contextmanager
+    def _reading(self, engine: Engine | None = None) -> Iterator[Connection]:
+        """Open a read transaction on an engine; None: use the snapshot's transaction, or else `read_engine`."""
+        from lineage_store.store.database import db
+
+        here = getattr(self._here, "connection", None)
+        if engine is None and here is not None:
+            yield here
+            return
+        with self._named_failures(), db.reading(engine or self.read_engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
+        """Open a read transaction, and find a base dir and the id of a job in it. Raises as `find_job`."""
+        with self._reading() as connection:
+            yield connection, *find_job(connection, base_dir, train_id)
+
+
+def find_job(connection: Connection, base_dir: PathLike, train_id: str) -> tuple[BaseDir, int]:
+    """Return a base dir, and the id of a job of it.
+
+    Raises TrainJobNotFoundError, LineageParamTypeError; LineageParamSummaryPathError when the store does not know the
+    base dir.
+    """
+    from lineage_store.query import jobs
+    from lineage_store.store.catalog import registry
+
+    place = refs.find(connection, base_dir)
+    found = registry.job_id(connection, place.id, stored_id(train_id))
+    if found is None:
+        raise jobs.no_such_job(train_id, place.path)
+    return place, found
+
+
+def stored_id(train_id: str) -> str:
+    """Return a train id as the store has it. Raises LineageParamTypeError when it is no text."""
+    if not isinstance(train_id, str):
+        raise LineageParamTypeError(f"train_id = {shown(train_id)} must be a text such as './run_7'.")
+    return to_stored(train_id)
+
+
+# ---- Retry a question that a standby has ended because it had to replay changes to the rows that the question read
+# In: a function, or a class of methods. Out: the same with a retry. Promises: one retry, for no other failure; the
+# retry starts anew, in a snapshot of its own. A question that is part of another question is not retried by itself,
+# because it may run in the transaction of the whole. Does not know the questions.
+
+
+"""The cause in the `DatabaseUnavailableError` of a question that a standby has ended."""
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+_IS_PART: ContextVar[bool] = ContextVar("is_part", default=False)
+
+
+def asked_again(question: Callable[P, T]) -> Callable[P, T]:
+    """Retry a question once if a standby has ended it."""
+
+    @wraps(question)
+    def ask(*arguments: P.args, **named: P.kwargs) -> T:
+        if _IS_PART.get():
+            return question(*arguments, **named)
+        whole = _IS_PART.set(True)
+        try:
+            return question(*arguments, **named)
+        except DatabaseUnavailableError as error:
+            if error.cause != CONFLICT:
+                raise
+            return question(*arguments, **named)
+        finally:
+            _IS_PART.reset(whole)
+
+    return ask
+
+
+def all_asked_again(room: C) -> C:
+    """Retry the public methods of a class, except those whose answer is produced bit by bit."""
+    for name, method in list(vars(room).items()):
+        bit_by_bit = isgeneratorfunction(method) or hasattr(method, "__wrapped__")
+        if isfunction(method) and not name.startswith("_") and not bit_by_bit:
+            setattr(room, name, asked_again(method))
+    return room
+
+
+# ---- The default location of the store: a SQLite file in the user's state directory
+# In: nothing. Out: a database URL. If the state directory is on a network filesystem (as on most clusters), is
+# another user's, cannot be made or cannot be written to, the store is in a private directory below /var/tmp, which is
+# local and survives reboots. A store that exists stays the default one while the other directory has none, so that no
+# jobs are missed.
+
+
+FILE_NAME = "store.db"
+FALLBACK = Path("/var/tmp") / f"lineage-store-{os.getuid()}"  # noqa: S108 - made private, and only used if ours
+
+
+def default_url(*, make_directory: bool = True) -> str:
+    """Return the URL of this user's own store; unless `make_directory` is false, make its directory (mode 0700).
+
+    Raises DatabaseUnavailableError if there is no directory that can be used.
+    """
+    home = user_directory("state")
+    candidates = [FALLBACK] if home is None or is_network(filesystem_type(home)) else [home, FALLBACK]
+    there = next(filter(_holds_our_store, candidates), None)
+    if there is not None or not make_directory:
+        return _url(there or candidates[0])
+    for directory in candidates:
+        with suppress(OSError):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_ours(directory) and os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+                return _url(directory)
+    raise DatabaseUnavailableError(
+        f"No directory for the store can be made or written to: {' nor '.join(map(str, candidates))}.",
+        hint="Name one: LINEAGE_STORE_DATABASE_URL=sqlite:////path/to/store.db.",
+    )
+
+
+def _holds_our_store(directory: Path) -> bool:
+    with suppress(OSError):
+        return (directory / FILE_NAME).exists() and _is_ours(directory)
+    return False
+
+
+def _is_ours(directory: Path) -> bool:
+    """Return whether a directory is this user's: in /var/tmp anybody may make directories, and links to others."""
+    status = directory.stat(follow_symlinks=directory != FALLBACK)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+
+
+def _url(directory: Path) -> str:
+    return f"sqlite:///{directory / FILE_NAME}"

@@ -1,0 +1,426 @@
+"""Bookmarks: how far every log file has been read.
+
+In: advances, each from the bookmark at which its read began. Out: the moved bookmarks of a batch, or an error.
+Promises: every event is stored exactly once, for a bookmark moves only from where the read began: after a kill, with a
+second daemon, or after a commit whose answer was lost, the store has either the old bookmark without the rows or the
+new one with them. Does not know files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Update,
+    bindparam,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    update,
+)
+
+from lineage_store.errors import BookmarkMovedError
+from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent, FileState, after
+from lineage_store.store.catalog import registry
+from lineage_store.store.catalog.registry import UNSETTLED
+from lineage_store.store.database.sql import among, among_rows, execute_rows, update_by_key
+from lineage_store.store.leases import ALL, Shards
+from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
+from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series, train_job
+from lineage_store.store.writes import ingest_log, jobs
+from lineage_store.store.writes.removal import remove_series
+
+
+def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
+    """Move every bookmark from where its read began. Raises BookmarkMovedError when one is no longer there."""
+    rows = [_row(advance) for advance in advances]
+    moved = execute_rows(connection, _move(tuple(rows[0])), rows)
+    if moved != len(rows):
+        raise BookmarkMovedError(
+            f"{len(rows) - moved} of {len(rows)} bookmarks had moved; nothing was written."
+        )
+
+
+def note_sizes(connection: Connection, sizes: Sequence[tuple[KnownFile, int]], now: datetime) -> None:
+    """Note the sizes of log files that have grown since they were last looked at, and wait to be read."""
+    rows = [
+        {"of_job_id": file.job_id, "of_file_no": file.file_no, "size": size, "at": now}
+        for file, size in sizes
+    ]
+    execute_rows(connection, _note_size(), rows)
+
+
+@cache
+def _note_size() -> Update:
+    of_file = [log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no")]
+    grown = update(log_file).where(*of_file, log_file.c.size_bytes < bindparam("size"))
+    at = bindparam("at", type_=log_file.c.grown_at.type)
+    # Without its stamp the file does not look as if it had been read so far.
+    return grown.values(size_bytes=bindparam("size"), grown_at=at, stat_stamp=null())
+
+
+@cache
+def _move(names: Sequence[str]) -> Update:
+    unmoved = [log_file.c[name] == bindparam(f"of_{name}") for name in ("job_id", "file_no", "byte_offset")]
+    columns: dict[str, Any] = {name: bindparam(name) for name in names if not name.startswith("of_")}
+    counted = log_file.c.event_count + bindparam("of_events")
+    return update(log_file).where(*unmoved).values(**columns, event_count=counted)
+
+
+def _row(advance: Advance) -> dict[str, object]:
+    after = advance.after
+    return {
+        "of_job_id": advance.file.job_id,
+        "of_file_no": advance.file.file_no,
+        "of_byte_offset": advance.file.byte_offset,
+        "of_events": advance.rows.event_count,
+        "byte_offset": after.byte_offset,
+        "size_bytes": after.size_bytes,
+        "quarantined_bytes": after.quarantined_bytes,
+        "modified_s": advance.sight.modified_s,
+        "first_wall_time": after.first_wall_time,
+        "last_wall_time": after.last_wall_time,
+        "state": after.state,
+        "closed": after.closed,
+        "stat_stamp": after.stat_stamp,
+        "fingerprint": after.fingerprint,
+        "fingerprint_bytes": after.fingerprint_bytes,
+        "anchor": after.anchor,
+        "anchor_bytes": after.anchor_bytes,
+        "likeness": after.likeness,
+        "suspect_since": after.suspect_since,
+        "suspect_size": after.suspect_size,
+        "failed_reads": after.failed_reads,
+        "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
+        "grown_at": after.grown_at,
+        "growth_seen_at": after.growth_seen_at,
+        "unread": after.unread,
+    }
+
+
+# ---- The states of log files after all events but a successful read: missing, unreadable, to be tried again
+# In: log files, and an event of `states.py`. Out: their new state. Promises: a file changes its state only as the
+# transitions in `states.py` allow. The state after a read is written with the bookmark (bookmarks.py).
+
+
+def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
+    """Mark all generations of log files as missing from the disk."""
+    paths = ((file.job_id, file.name) for file in files)
+    gone = after_event(FileEvent.GONE, among_rows(connection, (log_file.c.job_id, log_file.c.name), paths))
+    connection.execute(gone.values(stat_stamp=None, last_problem="no longer on disk"))
+
+
+def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
+    """Mark log files that could not be read, each with the reason."""
+    for file, reason in reasons.items():
+        failed = after_event(event, in_file(log_file, file.key))
+        connection.execute(failed.values(stat_stamp=None, last_problem=reason))
+
+
+def mark_failed_read(
+    connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
+) -> None:
+    """Mark a log file whose reading failed the reader `failed_reads` times in a row."""
+    failed = after_event(event, in_file(log_file, file.key))
+    connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
+
+
+def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
+    """Return the statement that gives log files their state after an event, if it can follow their present state."""
+    transition = FILE_TRANSITIONS[event]
+    befalls = log_file.c.state.in_(sorted(transition.before))
+    return update(log_file).where(which, befalls).values(state=transition.after)
+
+
+def in_trouble(file: KnownFile) -> bool:
+    """Whether more of the file than its incomplete end is not in the store."""
+    return file.state in TROUBLED or file.quarantined_bytes > 0
+
+
+def look_again(connection: Connection, base_dir_id: int, files: Collection[KnownFile]) -> None:
+    """Have the next pass open these files even if they have not changed."""
+    mine = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), (file.key for file in files))
+    connection.execute(update(log_file).where(mine).values(stat_stamp=None, failed_reads=0))
+    connection.execute(after_event(FileEvent.RETRIED, mine))
+    jobs.stamp(connection, base_dir_id, {file.job_id for file in files})
+
+
+# ---- Generations of rewritten log files: readers see the old one until the new one has been read, and never a mix
+# In: log files. Out: which new generations may be seen, the switch to them, and the bounded removal of the old ones'
+# rows.
+
+
+def settled(connection: Connection, advances: Sequence[Advance]) -> list[Advance]:
+    """Return the advances, those as settled of new generations that have no less than the ones that readers see.
+
+    Bytes that make no frame yet keep back a new generation, for they may hold what readers see of the old one: but not
+    when there are as many events and as many good bytes before them.
+    """
+    kept_back = [each for each in advances if not each.after.current and each.caught_up and each.rows.suspect]
+    if not kept_back:
+        return list(advances)
+    shown, begun = _contents(connection, kept_back)
+    enough = set[FileKey]()
+    for each in kept_back:
+        events, good_bytes = shown.get((each.file.job_id, each.file.name), (0, 0))
+        has_events = begun.get(each.file.key, 0) + each.rows.event_count
+        if has_events >= events and each.after.byte_offset - each.after.quarantined_bytes >= good_bytes > 0:
+            enough.add(each.file.key)
+    return [_settled(each) if each.file.key in enough else each for each in advances]
+
+
+def _contents(
+    connection: Connection, advances: Sequence[Advance]
+) -> tuple[dict[tuple[int, str], tuple[int, int]], dict[FileKey, int]]:
+    """Events and good bytes of the generations that readers see, by job and name; events of all, by key."""
+    of_name = log_file.c.job_id, log_file.c.name
+    names = {(each.file.job_id, each.file.name) for each in advances}
+    good_bytes = (log_file.c.byte_offset - log_file.c.quarantined_bytes).label("good_bytes")
+    columns = (*of_name, log_file.c.file_no, log_file.c.current, log_file.c.event_count, good_bytes)
+    rows = connection.execute(select(*columns).where(among_rows(connection, of_name, names))).all()
+    shown = {(row.job_id, row.name): (row.event_count, row.good_bytes) for row in rows if row.current}
+    return shown, {(row.job_id, row.file_no): row.event_count for row in rows}
+
+
+def _settled(advance: Advance) -> Advance:
+    state = after(advance.file.state, FileEvent.NO_FRAME)
+    return advance._replace(after=advance.after._replace(current=True, state=state))
+
+
+def make_current(connection: Connection, file: KnownFile) -> None:
+    """Let readers see this generation of a file instead of the older ones, whose rows are to be removed."""
+    # Asked for first, because SQLite finds names by an index only in a SELECT.
+    generations = select(log_file.c.file_no).where(
+        log_file.c.job_id == file.job_id, log_file.c.name == file.name
+    )
+    older = connection.execute(generations.where(log_file.c.file_no != file.file_no)).scalars().all()
+    if older:
+        mine = (log_file.c.job_id == file.job_id) & among(connection, log_file.c.file_no, older)
+        supersede(connection, file.job_id, mine, file.file_no)
+    connection.execute(update(log_file).where(in_file(log_file, file.key)).values(current=True))
+
+
+def abandon(connection: Connection, file: KnownFile) -> None:
+    """Give up a generation that was rewritten again before it was read."""
+    supersede(connection, file.job_id, in_file(log_file, file.key) & ~log_file.c.current, file.file_no)
+
+
+def supersede(connection: Connection, job_id: int, which: ColumnElement[bool], newer_no: int) -> None:
+    """Hide generations from readers, and delete their problems, so that no view has to filter these.
+
+    Their copies are compared with the file `newer_no`.
+    """
+    superseded = after_event(FileEvent.SUPERSEDED, which).values(current=False).returning(log_file.c.file_no)
+    numbers = connection.execute(superseded).scalars().all()
+    ingest_log.forget_files(connection, job_id, numbers)
+    compare_anew(connection, job_id, numbers, newer_no)
+
+
+def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:
+    """Whether replaced generations still have rows."""
+    return _one_replaced(connection, base_dir_id, shards) is not None
+
+
+def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, most_rows: int) -> bool:
+    """Remove at most about `most_rows` rows of a replaced generation; return whether there may be more to remove."""
+    file = _one_replaced(connection, base_dir_id, shards)
+    if file is None:
+        return False
+    job_id, file_no = file
+    most_rows = remove_series(connection, job_id, most_rows, series.c.file_no == file_no)
+    if most_rows > 0:
+        connection.execute(delete(log_file).where(in_file(log_file, (job_id, file_no))))
+    return True
+
+
+def _one_replaced(connection: Connection, base_dir_id: int, shards: Shards) -> Row[Any, Any] | None:
+    return connection.execute(
+        select(log_file.c.job_id, log_file.c.file_no)
+        .join_from(log_file, train_job)
+        .where(*shards.conditions(base_dir_id), UNSETTLED, log_file.c.state == FileState.REPLACED)
+        .limit(1)
+    ).first()
+
+
+# ---- Copies: log files that have the bytes of another one of their job, which counts instead of them
+# In: log files, how they compare. Out: rows of `log_file`. Promises: a copy has no rows of its own and refers to a
+# current file that is no copy; where a copy has all that was read of its original, the two exchange their places: the
+# rows stay with their number, and the name changes. Does not know the disk.
+
+
+ALIKE_SEEN = 64
+"""Of the files of a job that begin alike, so many with the lowest numbers may be originals: any number of copies costs
+one comparison each."""
+_KEY = (log_file.c.job_id, log_file.c.file_no)
+_OF_THE_PATH = (
+    *("name", "generation", "file_time", "host", "size_bytes", "modified_s", "closed", "grown_at"),
+    "growth_seen_at",
+)
+"""What a row says of the path; all else is about what was read, and when that was first seen."""
+_OF_READING: dict[str, Any] = {
+    **dict.fromkeys(("stat_stamp", "suspect_since", "suspect_size", "last_problem")),
+    "failed_reads": 0,
+}
+_UNCOMPARED: dict[str, Any] = {
+    **_OF_READING,
+    **dict.fromkeys(("fingerprint", "anchor", "likeness", "first_wall_time", "last_wall_time")),
+    **dict.fromkeys(
+        ("byte_offset", "quarantined_bytes", "event_count", "fingerprint_bytes", "anchor_bytes"), 0
+    ),
+}
+
+
+def alike(connection: Connection, likenesses: Collection[tuple[int, int]]) -> list[KnownFile]:
+    """Return the files that may be originals, by (job id, likeness): current ones of which something was read."""
+    if not likenesses:
+        return []
+    number = func.row_number().over(
+        partition_by=(log_file.c.job_id, log_file.c.likeness), order_by=log_file.c.file_no
+    )
+    these = among_rows(connection, (log_file.c.job_id, log_file.c.likeness), likenesses)
+    seen = select(*_KEY, number.label("place")).where(these, log_file.c.current).subquery()
+    first = select(seen.c.job_id, seen.c.file_no).where(seen.c.place <= ALIKE_SEEN)
+    keys = [tuple(row) for row in connection.execute(first)]
+    return registry.files(connection, among_rows(connection, _KEY, keys)) if keys else []
+
+
+def unchanged(connection: Connection, files: Collection[KnownFile]) -> set[KnownFile]:
+    """Return those of the files whose rows still have the name, bookmark and original with which they were read."""
+    rows = {file.key: file for file in of_keys(connection, (file.key for file in files))}
+    names = ("name", "byte_offset", "copy_of")
+    return {
+        file
+        for file in files
+        if (row := rows.get(file.key)) and all(getattr(row, name) == getattr(file, name) for name in names)
+    }
+
+
+def of_keys(connection: Connection, keys: Any) -> list[KnownFile]:
+    """Return log files by their keys."""
+    return registry.files(connection, among_rows(connection, _KEY, keys))
+
+
+def of_paths(connection: Connection, files: Collection[KnownFile]) -> list[KnownFile]:
+    """Return the newest generations at the paths of these files."""
+    paths = ((file.job_id, file.name) for file in files)
+    found = registry.files(connection, among_rows(connection, (log_file.c.job_id, log_file.c.name), paths))
+    return list({(file.job_id, file.name): file for file in found}.values())
+
+
+def copies_of(connection: Connection, originals: Collection[FileKey]) -> list[KnownFile]:
+    """Return the copies of some log files."""
+    which = among_rows(connection, (log_file.c.job_id, log_file.c.copy_of), originals)
+    return registry.files(connection, which)
+
+
+def set_aside(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> None:
+    """Let unread files count as copies of others, with which they are to be compared."""
+    state = FILE_TRANSITIONS[FileEvent.COPIED].after
+    rows = [
+        {**_of(file.key), "current": False, "state": state, "copy_of": original.file_no, "stat_stamp": None}
+        for file, original in copies.items()
+    ]
+    update_by_key(connection, log_file, rows)
+
+
+def note(connection: Connection, compared: Sequence[tuple[KnownFile, int]]) -> None:
+    """Store how far copies were compared: their rows after that, and when they were modified."""
+    names = (
+        "current",
+        "state",
+        "size_bytes",
+        "byte_offset",
+        "closed",
+        "stat_stamp",
+        "fingerprint",
+        "grown_at",
+    )
+    digests = ("fingerprint_bytes", "anchor", "anchor_bytes", "failed_reads")
+    rows = [
+        {
+            **_of(file.key),
+            **{name: getattr(file, name) for name in (*names, *digests)},
+            "modified_s": modified_s,
+            "last_problem": None,
+        }
+        for file, modified_s in compared
+    ]
+    update_by_key(connection, log_file, rows)
+
+
+def part(connection: Connection, file: KnownFile, compared_upto: int) -> None:
+    """Let a file that is no copy be read from its first byte; an older generation of it stays in sight until then."""
+    older = log_file.c.current & (log_file.c.job_id == file.job_id) & (log_file.c.name == file.name)
+    is_new = file.generation > 1 and connection.execute(select(log_file.c.file_no).where(older)).first()
+    event = FileEvent.REWRITTEN if is_new else FileEvent.PARTED
+    values = {**_UNCOMPARED, "copy_of": None, "compared_upto": compared_upto, "current": not is_new}
+    unread = update(log_file).where(in_file(log_file, file.key))
+    connection.execute(unread.values(**values, state=FILE_TRANSITIONS[event].after))
+    ingest_log.forget_files(connection, file.job_id, [file.file_no])
+
+
+def exchange(connection: Connection, original: KnownFile, copy: KnownFile, *, is_gone: bool) -> None:
+    """Let a copy that has all that was read of its original take its place, and the original be the copy.
+
+    Args:
+        is_gone: the original is no longer on disk, so that no row of it is left.
+    """
+    rows = {row.file_no: row for row in connection.execute(select(log_file).where(_either(original, copy)))}
+    content, other = rows[original.file_no], rows[copy.file_no]
+    ingest_log.forget_files(connection, copy.job_id, [copy.file_no])
+    connection.execute(delete(log_file).where(in_file(log_file, copy.key)))
+    taken_over = update(log_file).where(in_file(log_file, original.key))
+    counts = FILE_TRANSITIONS[FileEvent.TOOK_OVER].after
+    connection.execute(taken_over.values(**_path_of(other), **_OF_READING, state=counts))
+    path = relative_path(copy.train_id, copy.name)
+    renamed = update(ingest_problem).where(in_file(ingest_problem, original.key))
+    connection.execute(renamed.values(path=path))
+    if not is_gone:
+        connection.execute(insert(log_file), _as_copy(content, other))
+
+
+def forget(connection: Connection, copies: Collection[KnownFile]) -> None:
+    """Delete the rows of copies that are no longer on disk: nothing was read of them."""
+    of_job = defaultdict[int, list[int]](list)
+    for file in copies:
+        of_job[file.job_id].append(file.file_no)
+    for job_id, file_nos in of_job.items():
+        ingest_log.forget_files(connection, job_id, file_nos)
+    connection.execute(delete(log_file).where(among_rows(connection, _KEY, (file.key for file in copies))))
+
+
+def compare_anew(connection: Connection, job_id: int, replaced: Collection[int], original_no: int) -> None:
+    """Have the copies of replaced files compared, from their first byte, with the file that took their place."""
+    mine = (log_file.c.job_id == job_id) & among(connection, log_file.c.copy_of, replaced)
+    connection.execute(update(log_file).where(mine).values(**_UNCOMPARED, copy_of=original_no))
+
+
+def _of(key: FileKey) -> dict[str, int]:
+    return {"of_job_id": key[0], "of_file_no": key[1]}
+
+
+def _either(file: KnownFile, other: KnownFile) -> Any:
+    return in_file(log_file, file.key) | in_file(log_file, other.key)
+
+
+def _path_of(row: Row[Any]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _OF_THE_PATH}
+
+
+def _as_copy(content: Row[Any], other: Row[Any]) -> dict[str, Any]:
+    """The row of a former original: all of it that was read is known to be in the file that took its place."""
+    row = {**content._mapping, **_OF_READING, "file_no": other.file_no, "copy_of": content.file_no}
+    nothing = dict.fromkeys(("event_count", "quarantined_bytes"), 0) | {
+        "thinned": False,
+        **dict.fromkeys(("first_wall_time", "last_wall_time", "unlisted")),
+    }
+    return row | nothing | {"current": False, "state": FILE_TRANSITIONS[FileEvent.COPIED].after}
