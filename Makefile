@@ -63,6 +63,10 @@ check: .venv/package ## Lint, formatting and types
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy lineage_store tests tools benchmarks
 
+.PHONY: changed
+changed: .venv/package ## Run what your change since main can touch, within minutes, and say what was left out (ARGS="BASE" for another base, --list)
+	@.venv/bin/python tools/changed_rooms.py $(ARGS)
+
 .PHONY: test-slow
 test-slow: .venv/package ## Run the tests that take seconds each
 	.venv/bin/python $(PYTEST) -m slow $(ARGS)
@@ -119,8 +123,8 @@ pictures: page ## Take the pictures of the page anew that README shows
 	.venv/bin/python tools/pictures.py
 
 .PHONY: prove
-prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed)
-	PYTHONPATH=tests .venv/bin/python -m proofs $(P) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
+prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed, QUICK=yes for a tenth)
+	PYTHONPATH=tests .venv/bin/python -m proofs $(P) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)
 
 .PHONY: prove-full
 prove-full: .venv/package ## The same at the size of a night

@@ -1,4 +1,4 @@
-"""The rooms of the package: who may import whom, and which library lives where."""
+"""The rooms of the package keep to the table of tools/rooms.py, and each library lives in its room."""
 
 from __future__ import annotations
 
@@ -13,70 +13,10 @@ import pytest
 from lineage_store.fields import TRAINED
 from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.states import FileState, JobState, Outcome
+from rooms import MAY_IMPORT, room_of, within
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {
-    "beneath",
-    "errors",
-    "extreme_numbers",
-    "fields",
-    "plugins",
-    "states",
-    "texts",
-    "times",
-    "config",
-    "setting_sources",
-    "signals",
-    "findings",
-    "output_files",
-    "finding_kinds",
-    "json_values",
-    "csv_values",
-    "gc_pause",
-    "own_time",
-    "worker",
-}
-STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database", "store.clock"}
-MAY_IMPORT: dict[str, set[str]] = {
-    **dict.fromkeys(BASE, BASE),
-    "logs": BASE,
-    "eventlog.records": BASE,
-    "eventlog": BASE,
-    "eventlog.values": BASE,
-    "eventlog.mindspore": BASE | {"eventlog.values", "eventlog.columns", "eventlog.records"},
-    "store.database": BASE,
-    "store.schema": BASE | {"store.database"},
-    "store.records": BASE | {"store.statistics"},
-    "store.statistics": set(),
-    "store.clock": BASE | {"store.schema"},
-    "store.catalog": BASE | STORE,
-    "store.writes": BASE | STORE | {"store.catalog"},
-    "store.admin": BASE | STORE | {"store.holders"},
-    "store": BASE | STORE,
-    "ingest.decode": BASE | {"eventlog", "store.records", "store.statistics"},
-    "ingest.counts": {"store.records"},
-    "ingest.scan": BASE | {"eventlog", "store", "ingest.counts"},
-    "ingest.read": BASE
-    | {
-        "eventlog",
-        "store.records",
-        "ingest.decode",
-        "ingest.scan",
-        "ingest.problems",
-    },
-    "ingest.daemon": BASE | {"ingest", "store"},
-    "ingest": BASE | {"eventlog", "store", "ingest.scan", "ingest.read", "ingest.decode"},
-    "query": BASE | {"store", "eventlog.formats", "eventlog.payload_files", "eventlog.values"},
-    "operations": BASE | {"eventlog", "ingest", "query", "store"},
-    "collect": BASE | {"eventlog"},
-    "api": BASE | {"ingest", "operations", "query", "store"},
-    "server": BASE | {"api", "logs"},
-    "cli": BASE | {"api", "logs", "eventlog", "server"},
-    "__main__": {"cli"},
-    "": BASE | {"api", "collect"},
-}
-"""Who may import what, by the longest name that fits; each may import what is in its own room."""
 LIVES_IN = {
     "apscheduler": {"ingest.daemon.scheduler"},
     "google.protobuf": {"eventlog.mindspore"},
@@ -107,14 +47,6 @@ def imports() -> Iterator[tuple[str, str]]:
                 yield from ((module, f"{node.module}.{name.name}") for name in node.names)
             elif isinstance(node, ast.Import):
                 yield from ((module, name.name) for name in node.names)
-
-
-def within(module: str, rooms: set[str]) -> bool:
-    return any(module == room or module.startswith(f"{room}.") for room in rooms)
-
-
-def room_of(module: str) -> str:
-    return max((room for room in MAY_IMPORT if within(module, {room})), key=len, default="")
 
 
 def test_imports_point_down_only() -> None:

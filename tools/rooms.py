@@ -1,0 +1,100 @@
+"""The rooms of the package: who may import whom, and so whom a change concerns.
+
+Read by tests/test_architecture.py, which holds the package to the table, and by tools/changed_rooms.py.
+"""
+
+from __future__ import annotations
+
+ROOMS = ("base", "eventlog", "collect", "store", "ingest", "query", "operations", "api", "server", "cli")
+"""The rooms of the first level, those that others import first."""
+BASE = {
+    "beneath",
+    "errors",
+    "extreme_numbers",
+    "fields",
+    "plugins",
+    "states",
+    "texts",
+    "times",
+    "config",
+    "setting_sources",
+    "signals",
+    "findings",
+    "output_files",
+    "finding_kinds",
+    "json_values",
+    "csv_values",
+    "gc_pause",
+    "own_time",
+    "worker",
+}
+STORE = {"store.schema", "store.records", "store.shards", "store.statistics", "store.database", "store.clock"}
+MAY_IMPORT: dict[str, set[str]] = {
+    **dict.fromkeys(BASE, BASE),
+    "logs": BASE,
+    "eventlog.records": BASE,
+    "eventlog": BASE,
+    "eventlog.values": BASE,
+    "eventlog.mindspore": BASE | {"eventlog.values", "eventlog.columns", "eventlog.records"},
+    "store.database": BASE,
+    "store.schema": BASE | {"store.database"},
+    "store.records": BASE | {"store.statistics"},
+    "store.statistics": set(),
+    "store.clock": BASE | {"store.schema"},
+    "store.catalog": BASE | STORE,
+    "store.writes": BASE | STORE | {"store.catalog"},
+    "store.admin": BASE | STORE | {"store.holders"},
+    "store": BASE | STORE,
+    "ingest.decode": BASE | {"eventlog", "store.records", "store.statistics"},
+    "ingest.counts": {"store.records"},
+    "ingest.scan": BASE | {"eventlog", "store", "ingest.counts"},
+    "ingest.read": BASE
+    | {
+        "eventlog",
+        "store.records",
+        "ingest.decode",
+        "ingest.scan",
+        "ingest.problems",
+    },
+    "ingest.daemon": BASE | {"ingest", "store"},
+    "ingest": BASE | {"eventlog", "store", "ingest.scan", "ingest.read", "ingest.decode"},
+    "query": BASE | {"store", "eventlog.formats", "eventlog.payload_files", "eventlog.values"},
+    "operations": BASE | {"eventlog", "ingest", "query", "store"},
+    "collect": BASE | {"eventlog"},
+    "api": BASE | {"ingest", "operations", "query", "store"},
+    "server": BASE | {"api", "logs"},
+    "cli": BASE | {"api", "logs", "eventlog", "server"},
+    "__main__": {"cli"},
+    "": BASE | {"api", "collect"},
+}
+"""Who may import what, by the longest name that fits; each may import what is in its own room."""
+
+
+def within(module: str, rooms: set[str]) -> bool:
+    """Return whether a dotted name is that of a room among `rooms`, or of something in one."""
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+
+
+def room_of(module: str) -> str:
+    """Return the name of the table, the longest that fits, that says what a module may import."""
+    return max((room for room in MAY_IMPORT if within(module, {room})), key=len, default="")
+
+
+def first_level(name: str) -> str:
+    """Return which of ROOMS a dotted name is in: `base` beside the rooms, and none for the package itself."""
+    first = name.partition(".")[0]
+    return first if first in ROOMS or first in ("", "__main__") else "base"
+
+
+def above(room: str) -> set[str]:
+    """Return which of ROOMS may import a room, directly or through others."""
+    found = {room}
+    while True:
+        importers = {
+            first_level(name)
+            for name, may in MAY_IMPORT.items()
+            if not found.isdisjoint(map(first_level, may))
+        }
+        if importers & set(ROOMS) <= found:
+            return found - {room}
+        found |= importers & set(ROOMS)
