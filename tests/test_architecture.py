@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,13 @@ _PLUGINS = (SCALAR, HISTOGRAM, TENSOR, LANDSCAPE)
 _STATES = (JobState.STALLED, FileState.TORN, FileState.POISONED, FileState.REPLACING, Outcome.COMPLETED)
 
 
-def imports() -> Iterator[tuple[str, str]]:
+@cache
+def imports() -> list[tuple[str, str]]:
     """(importing module, imported module or name), both dotted, ours without the package's name."""
+    return list(_imports())
+
+
+def _imports() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
         module = module.removesuffix("__init__").rstrip(".")
