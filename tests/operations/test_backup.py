@@ -100,6 +100,7 @@ in_one_piece = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @in_one_piece
 def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_once(
     url: str, base_dir: Path, tmp_path: Path
