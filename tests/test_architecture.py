@@ -14,24 +14,9 @@ import pytest
 from lineage_store.fields import TRAINED
 from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.states import FileState, JobState, Outcome
-from rooms import MAY_IMPORT, room_of, within
+from rooms import LIVES_IN, MAY_IMPORT, room_of, within
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
-
-LIVES_IN = {
-    "apscheduler": {"ingest.daemon.scheduler"},
-    "google.protobuf": {"eventlog.mindspore"},
-    "mindspore": {"collect"},
-    "sqlalchemy": {"store", "ingest", "operations", "query", "api"},
-    "alembic": {"store.schema"},
-    "click": {"cli"},
-    "fastapi": {"server"},
-    "starlette": {"server"},
-    "uvicorn": {"server"},
-    "orjson": {"server"},
-    "prometheus_client": {"operations.metrics", "operations.metrics_endpoint", "api.metrics", "server"},
-}
-
 
 _PLUGINS = (SCALAR, HISTOGRAM, TENSOR, LANDSCAPE)
 _STATES = (JobState.STALLED, FileState.TORN, FileState.POISONED, FileState.REPLACING, Outcome.COMPLETED)

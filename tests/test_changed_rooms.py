@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from changed_rooms import READ_EVERYTHING, TIERS, Selection, left_out, proofs_in, select
+from changed_rooms import READ_EVERYTHING, TIERS, Selection, commands, left_out, proofs_in, select
 from helpers.base_dirs import ROOT
 from rooms import ROOMS, above
 
@@ -66,6 +66,25 @@ def test_a_changed_room_runs_its_tests_and_those_of_the_rooms_that_import_it() -
     assert selection.rooms == {"query"}
     assert selection.tests >= folders("query", "operations", "api", "server", "cli", "cookbook")
     assert selection.tests.isdisjoint(folders("store", "ingest", "eventlog", "collect", "page"))
+
+
+def test_rooms_run_on_both_databases_that_are_changed_or_ask_the_changed_one_in_sql() -> None:
+    selection = chosen("lineage_store/query/search/page.py", of=SOURCES)
+    assert selection.on_each == folders("query", "cookbook", "operations", "api")
+    assert commands(selection)[0][0][2].endswith(
+        '-k "not postgresql or api or cookbook or operations or query"'
+    )
+    assert chosen("lineage_store/eventlog/values.py", of=SOURCES).on_each == {"tests/eventlog"}
+
+
+def test_whatever_is_no_room_runs_on_both_databases() -> None:
+    assert "-k" not in str(commands(chosen("tests/query/test_asked.py")))
+    assert "-k" not in str(commands(chosen("tests/helpers/databases.py", of=SOURCES)))
+
+
+def test_tiers_run_beside_the_tests() -> None:
+    tests, beside = commands(chosen("lineage_store/collect/record.py"))
+    assert ([command[1] for command in tests], beside) == (["test"], [["make", "test-mindspore", "ARGS="]])
 
 
 def test_tests_that_take_seconds_run_for_the_changed_room_alone() -> None:
@@ -164,6 +183,7 @@ def test_what_is_left_out_is_said() -> None:
     selection = chosen("lineage_store/query/page.py")
     assert list(left_out(selection, FEW, ["test", "test-page", "test-lowest"])) == [
         "Left out: tests: tests/ingest tests/store",
+        "  on PostgreSQL: of rooms that do not speak to the changed one in SQL, what runs on SQLite too",
         "  tests that take seconds: tests/ingest",
         "  proofs: kill torn",
         "  tiers: test-lowest test-page",

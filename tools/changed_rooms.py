@@ -15,11 +15,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from subprocess import PIPE, STDOUT
 
-from rooms import ROOMS, above
+from rooms import ROOMS, above, importers, speaks_sql
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = "tests"
@@ -57,6 +59,8 @@ class Selection:
     """Those that are changed."""
     tests: frozenset[str]
     """Folders and files of tests, relative to the project."""
+    on_each: frozenset[str]
+    """Those that run on both databases; of the others, what runs on SQLite too is left out on PostgreSQL."""
     slow: frozenset[str]
     """Those of which the tests that take seconds run too."""
     proofs: frozenset[str]
@@ -75,10 +79,13 @@ def select(changed: Collection[str], sources: Mapping[str, str]) -> Selection:
     users = _users(changed, sources)
     of_users = {_to_run(path) for path in users if _is_test(path) and not _in_tier(path)}
     of_others = {path for path, text in sources.items() if _is_fast(path) and _imports_from(rooms, text)}
+    near = rooms.union(*(importers(room) for room in rooms if speaks_sql(room)))
     attacks = proofs_in(sources)
+    tests = _outermost(READ_EVERYTHING | of_users | of_others | _tests_of(concerned, sources))
     return Selection(
         rooms=rooms,
-        tests=_outermost(READ_EVERYTHING | of_users | of_others | _tests_of(concerned, sources)),
+        tests=tests,
+        on_each=tests if not rooms else _outermost(of_users | _tests_of(near, sources)),
         slow=_outermost(_with_slow(_tests_of(rooms, sources) | (users & set(changed)), sources)),
         proofs=frozenset(name for name, (path, rooms_) in attacks.items() if path in users or rooms & rooms_),
         tiers=frozenset(
@@ -209,40 +216,57 @@ def main() -> None:
         return
     sources = _sources()
     selection = select(changed, sources)
-    failed = []
-    for command in map(shlex.join, _commands(selection)):
-        print("+", command, flush=True)
-        if not arguments.list and _run(command):
-            failed.append(command)
-    print(
-        "\n".join(
-            ["", *left_out(selection, sources, _tiers()), *(f"FAILED: {command}" for command in failed)]
-        )
-    )
+    lanes = commands(selection)
+    print("\n".join(f"+ {shlex.join(command)}" for lane in lanes for command in lane), flush=True)
+    failed = [] if arguments.list else _run(lanes)
+    print("\n".join(["", *left_out(selection, sources, _tiers()), *(f"FAILED: {name}" for name in failed)]))
     sys.exit(bool(failed))
 
 
-def _run(command: str) -> int:
-    """Run it without the variables of a make that runs us: they are for this program."""
+def _run(lanes: Sequence[Sequence[list[str]]]) -> list[str]:
+    """Run lanes of commands side by side, print what each says when it has ended, and return those that failed."""
+    # A make that runs us has variables for this program alone.
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
-    return subprocess.run(shlex.split(command), cwd=ROOT, env=environment, check=False).returncode
+
+    def run(lane: Sequence[list[str]]) -> Iterator[str]:
+        for command in lane:
+            ended = subprocess.run(
+                command, cwd=ROOT, env=environment, check=False, stdout=PIPE, stderr=STDOUT, text=True
+            )
+            print(f"+ {shlex.join(command)}\n{ended.stdout}", flush=True)
+            if ended.returncode:
+                yield shlex.join(command)
+
+    with ThreadPoolExecutor() as threads:
+        return [failed for lane in threads.map(lambda lane: list(run(lane)), lanes) for failed in lane]
 
 
-def _commands(selection: Selection) -> Iterator[list[str]]:
-    """What make is asked for, the soonest first."""
-    if selection.tests:
-        yield ["make", "test", f"ARGS={' '.join(sorted(selection.tests))}"]
+def commands(selection: Selection) -> list[list[list[str]]]:
+    """What make is asked for, in one or two lanes: tiers with processes of their own run beside the tests."""
+    lane = [["make", "test", f"ARGS={_chosen(selection)}"]]
     if selection.slow:
-        yield ["make", "test-slow", f"ARGS={' '.join(sorted(selection.slow))}"]
+        lane.append(["make", "test-slow", f"ARGS={' '.join(sorted(selection.slow))}"])
     if selection.proofs:
-        yield ["make", "prove", "QUICK=yes", f"P={' '.join(sorted(selection.proofs))}"]
-    yield from (["make", tier, "ARGS="] for tier in sorted(selection.tiers))
+        lane.append(["make", "prove", "QUICK=yes", f"P={' '.join(sorted(selection.proofs))}"])
+    beside = [["make", tier, "ARGS="] for tier in sorted(selection.tiers)]
+    return [lane, beside] if beside else [lane]
+
+
+def _chosen(selection: Selection) -> str:
+    """The tests, without those of far rooms on PostgreSQL that run on SQLite too."""
+    tests, on_each = " ".join(sorted(selection.tests)), selection.on_each
+    if on_each >= selection.tests or ALL in on_each:
+        return tests
+    words = ["not postgresql", *sorted(PurePosixPath(path).name for path in on_each)]
+    return f'{tests} -k "{" or ".join(words)}"'
 
 
 def left_out(selection: Selection, sources: Mapping[str, str], tiers: Iterable[str]) -> Iterator[str]:
     """What .ci/run runs beyond the selection, a line a kind."""
     proofs = proofs_in(sources).keys() - selection.proofs
     yield f"Left out: tests: {_named(_rest(selection.tests, sources))}"
+    if "-k" in _chosen(selection):
+        yield "  on PostgreSQL: of rooms that do not speak to the changed one in SQL, what runs on SQLite too"
     yield f"  tests that take seconds: {_named(_rest(selection.slow, _slow(sources)))}"
     yield f"  proofs: {_named(proofs)}{', and nine tenths of the others' if selection.proofs else ''}"
     yield f"  tiers: {_named(set(tiers) - selection.tiers - IN_PARTS)}"

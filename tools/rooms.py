@@ -1,4 +1,4 @@
-"""The rooms of the package: who may import whom, and so whom a change concerns.
+"""The rooms of the package: who may import whom and which library, and so whom a change concerns.
 
 Read by tests/test_architecture.py, which holds the package to the table, and by tools/changed_rooms.py.
 """
@@ -68,6 +68,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "": BASE | {"api", "collect"},
 }
 """Who may import what, by the longest name that fits; each may import what is in its own room."""
+LIVES_IN: dict[str, set[str]] = {
+    "apscheduler": {"ingest.daemon.scheduler"},
+    "google.protobuf": {"eventlog.mindspore"},
+    "mindspore": {"collect"},
+    "sqlalchemy": {"store", "ingest", "operations", "query", "api"},
+    "alembic": {"store.schema"},
+    "click": {"cli"},
+    "fastapi": {"server"},
+    "starlette": {"server"},
+    "uvicorn": {"server"},
+    "orjson": {"server"},
+    "prometheus_client": {"operations.metrics", "operations.metrics_endpoint", "api.metrics", "server"},
+}
+"""Which rooms may import a library."""
 
 
 def within(module: str, rooms: set[str]) -> bool:
@@ -86,15 +100,21 @@ def first_level(name: str) -> str:
     return first if first in ROOMS or first in ("", "__main__") else "base"
 
 
+def speaks_sql(room: str) -> bool:
+    """Return whether a room of the first level knows that there are two databases."""
+    return room in LIVES_IN["sqlalchemy"]
+
+
+def importers(room: str) -> set[str]:
+    """Return which of ROOMS may import a room directly."""
+    names = {name for name, may in MAY_IMPORT.items() if room in map(first_level, may)}
+    return {first_level(name) for name in names}.intersection(ROOMS) - {room}
+
+
 def above(room: str) -> set[str]:
     """Return which of ROOMS may import a room, directly or through others."""
-    found = {room}
-    while True:
-        importers = {
-            first_level(name)
-            for name, may in MAY_IMPORT.items()
-            if not found.isdisjoint(map(first_level, may))
-        }
-        if importers & set(ROOMS) <= found:
-            return found - {room}
-        found |= importers & set(ROOMS)
+    found, last = importers(room), set[str]()
+    while found != last:
+        last = found
+        found = found.union(*map(importers, found))
+    return found - {room}
