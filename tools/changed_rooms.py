@@ -62,7 +62,7 @@ class Selection:
     on_each: frozenset[str]
     """Those that run on both databases; of the others, what runs on SQLite too is left out on PostgreSQL."""
     slow: frozenset[str]
-    """Those of which the tests that take seconds run too."""
+    """Those files of which the tests that take seconds run too: the changed ones."""
     proofs: frozenset[str]
     tiers: frozenset[str]
 
@@ -86,7 +86,7 @@ def select(changed: Collection[str], sources: Mapping[str, str]) -> Selection:
         rooms=rooms,
         tests=tests,
         on_each=tests if not rooms else _outermost(of_users | _tests_of(near, sources)),
-        slow=_outermost(_with_slow(_tests_of(rooms, sources) | (users & set(changed)), sources)),
+        slow=frozenset(users.intersection(changed, _slow(sources))),
         proofs=frozenset(name for name, (path, rooms_) in attacks.items() if path in users or rooms & rooms_),
         tiers=frozenset(
             tier for tier, places in TIERS.items() if any(path.startswith(places) for path in changed)
@@ -114,12 +114,6 @@ def _tests_of(rooms: Iterable[str], sources: Mapping[str, str]) -> set[str]:
         folders.add(f"{ALL}/cookbook")  # which asks the store's views
     beside = {path for path in sources if re.fullmatch(rf"{ALL}/test_\w+\.py", path)}
     return folders | (beside if "base" in rooms else set())
-
-
-def _with_slow(paths: Iterable[str], sources: Mapping[str, str]) -> set[str]:
-    """Keep the files and folders that have tests that take seconds."""
-    slow = _slow(sources).keys()
-    return {path for path in paths if path in slow or any(each.startswith(f"{path}/") for each in slow)}
 
 
 def _slow(sources: Mapping[str, str]) -> dict[str, str]:
@@ -150,7 +144,8 @@ def _seeds(changed: str, sources: Mapping[str, str]) -> set[str]:
     if first == ALL and beside:
         return beside
     named = re.compile(rf'["/ ]{re.escape(word)}["/]|\b{re.escape(word.upper())}\b')
-    return {path for path, text in sources.items() if path != NAMES_ALL and named.search(text)}
+    readers = {path: text for path, text in sources.items() if not path.startswith(f"{ALL}/proofs/")}
+    return {path for path, text in readers.items() if path != NAMES_ALL and named.search(text)}
 
 
 def _imports(text: str) -> Iterator[str]:
@@ -226,7 +221,8 @@ def main() -> None:
 def _run(lanes: Sequence[Sequence[list[str]]]) -> list[str]:
     """Run lanes of commands side by side, print what each says when it has ended, and return those that failed."""
     # A make that runs us has variables for this program alone.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
+    of_make = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    environment = {name: value for name, value in os.environ.items() if name not in of_make}
 
     def run(lane: Sequence[list[str]]) -> Iterator[str]:
         for command in lane:
