@@ -197,6 +197,6 @@ PROOF = Proof(
     unit="conditions",
     ci_size=500,
     full_size=10_000,
-    attacks=("query", "store", "base"),
+    attacks=("query", "base"),
     prove=_prove,
 )
