@@ -22,13 +22,17 @@ PIP_INSTALL = -m pip -qq --disable-pip-version-check install --no-compile
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PYTEST = -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal
 # What a tier leaves out that runs the same tests again, for it cannot change how they end (docs/decisions/0048-tiers.md):
-# - with other versions: on PostgreSQL, what runs on SQLite too. What PostgreSQL alone has is run, and all of the store.
-OTHER_VERSIONS = -k "not postgresql or store"
+# - with other versions: rooms whose lines of their own call no library, or none that another room does not. On PostgreSQL,
+#   what runs on SQLite too; with other libraries, among which is its driver, not so the store.
+OTHER_LIBRARIES = tests/store tests/eventlog tests/query tests/server tests/cookbook tests/collect \
+	tests/cli/test_verbs.py tests/cli/test_export.py tests/ingest/test_daemon.py -k "not postgresql or store"
+OTHER_PYTHON = tests/store tests/eventlog tests/query tests/server tests/cookbook tests/collect tests/ingest \
+	tests/cli/test_verbs.py tests/operations/test_backup.py -k "not postgresql"
 # - without the fast path: what asks for no more than what is in the database, whichever path brought it there, or which one.
 DECODING = tests/eventlog tests/ingest tests/operations/test_verify.py tests/operations/test_reread.py \
 	tests/query/test_expected_answers.py -k "not postgresql"
-# - with partitions, which PostgreSQL alone has: what does not read or write samples.
-STORED = tests/store tests/ingest tests/operations tests/query tests/api tests/cli -k "postgres"
+# - with partitions, which PostgreSQL alone has: what reads and writes samples only through rooms that are run here.
+STORED = tests/store tests/ingest tests/operations tests/query -k "postgres"
 
 # ---- For everyone -----------------------------------------------------------------------------------------------
 
@@ -63,6 +67,10 @@ check: .venv/package ## Lint, formatting and types
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy lineage_store tests tools benchmarks
 
+.PHONY: changed
+changed: .venv/package ## Run what your change since main can touch, and say what was left out (ARGS="BASE" for another base)
+	@.venv/bin/python tools/changed_rooms.py $(ARGS)
+
 .PHONY: test-slow
 test-slow: .venv/package ## Run the tests that take seconds each
 	.venv/bin/python $(PYTEST) -m slow $(ARGS)
@@ -72,14 +80,14 @@ test-first-run: .venv/package ## Run some on PostgreSQL as on a machine that has
 	tools/first_run.sh -n 4 --dist load tests/store/test_schema.py tests/store/test_views.py -k postgresql $(ARGS)
 
 .PHONY: test-lowest
-test-lowest: .venv-lowest/package ## Run them on the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python $(PYTEST) $(OTHER_VERSIONS) $(ARGS)
+test-lowest: .venv-lowest/package ## Run what calls libraries with the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python $(PYTEST) $(OTHER_LIBRARIES) $(ARGS)
 
 .PHONY: test-newest
-test-newest: ## Run them on the newest Python that is here, 3.13 or 3.12
+test-newest: ## Run what a Python can change on the newest that is here, 3.13 or 3.12
 	@newest="$(NEWEST)"; \
 	if [[ -z $$newest ]]; then echo "make test-newest: skipped, no Python 3.12 or 3.13 is here beside $$($(PYTHON) -V)"; exit; fi; \
-	$(MAKE) .venv-newest/package PYTHON="$$newest" && set -x && .venv-newest/bin/python $(PYTEST) $(OTHER_VERSIONS) $(ARGS)
+	$(MAKE) .venv-newest/package PYTHON="$$newest" && set -x && .venv-newest/bin/python $(PYTEST) $(OTHER_PYTHON) $(ARGS)
 
 .PHONY: test-plain
 test-plain: .venv/package ## Decode and ingest with the fast path of decoding switched off
@@ -119,8 +127,8 @@ pictures: page ## Take the pictures of the page anew that README shows
 	.venv/bin/python tools/pictures.py
 
 .PHONY: prove
-prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed)
-	PYTHONPATH=tests .venv/bin/python -m proofs $(P) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED))
+prove: .venv/package ## Attack every promise, in ten minutes (P="kill torn" for some, N= the size, SEED= as printed, QUICK=yes for a tenth)
+	PYTHONPATH=tests .venv/bin/python -m proofs $(P) $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(QUICK),--quick)
 
 .PHONY: prove-full
 prove-full: .venv/package ## The same at the size of a night

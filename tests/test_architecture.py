@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,83 +14,10 @@ import pytest
 from lineage_store.fields import TRAINED
 from lineage_store.plugins import HISTOGRAM, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.states import FileState, JobState, Outcome
+from rooms import LIVES_IN, MAY_IMPORT, room_of, within
 
 PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
-BASE = {
-    "config",
-    "errors",
-    "fields",
-    "finding_kinds",
-    "findings",
-    "output_files",
-    "paths",
-    "plain_values",
-    "plugins",
-    "program",
-    "states",
-    "texts",
-    "worker",
-}
-STORE = {"store.schema", "store.records", "store.database", "store.clock", "store.leases"}
-MAY_IMPORT: dict[str, set[str]] = {
-    **dict.fromkeys(BASE, BASE),
-    "eventlog": BASE,
-    "eventlog.values": BASE,
-    "eventlog.mindspore": BASE | {"eventlog.values", "eventlog.protobuf_columns", "eventlog.tfrecord"},
-    "store.database": BASE,
-    "store.schema": BASE | {"store.database"},
-    "store.records": BASE,
-    "store.clock": BASE | {"store.schema"},
-    "store.catalog": BASE | STORE,
-    "store.writes": BASE | STORE | {"store.catalog"},
-    "store.admin": BASE | STORE,
-    "store.catalog.refs": BASE | STORE | {"store.catalog", "api.store", "query"},
-    "store.opened": BASE | STORE | {"store.catalog", "query.jobs"},
-    "store": BASE | STORE,
-    "ingest.decode": BASE | {"eventlog", "store.records"},
-    "ingest.report": BASE | {"eventlog", "store.records", "ingest.scan"},
-    "ingest.scan": BASE | {"eventlog", "store", "ingest.report"},
-    "ingest.read": BASE
-    | {
-        "eventlog",
-        "store.records",
-        "ingest.decode",
-        "ingest.scan",
-        "ingest.problems",
-    },
-    "ingest.daemon": BASE | {"ingest", "store"},
-    "ingest": BASE | {"eventlog", "store", "ingest.scan", "ingest.read", "ingest.decode"},
-    "query": BASE | {"store", "eventlog.formats", "eventlog.payload_files", "eventlog.values"},
-    "operations": BASE | {"eventlog", "ingest", "query", "store"},
-    "collect": BASE | {"eventlog"},
-    "api": BASE | {"ingest", "operations", "query", "store"},
-    "server": BASE | {"api", "query.condition_text"},
-    "cli": BASE
-    | {
-        "api",
-        "eventlog",
-        "server",
-        "query.condition_text",
-        "store.catalog.refs",
-    },
-    "__main__": {"cli"},
-    "": BASE | {"api", "collect"},
-}
-"""Who may import what, by the longest name that fits; each may import what is in its own room."""
-LIVES_IN = {
-    "apscheduler": {"ingest.daemon.scheduler"},
-    "google.protobuf": {"eventlog.mindspore"},
-    "mindspore": {"collect"},
-    "sqlalchemy": {"store", "ingest", "operations", "query", "api"},
-    "alembic": {"store.schema"},
-    "click": {"cli"},
-    "fastapi": {"server"},
-    "starlette": {"server"},
-    "uvicorn": {"server"},
-    "orjson": {"server"},
-    "prometheus_client": {"operations.monitoring", "api.metrics", "server"},
-}
 LOOKS_PATHS_UP = {
     "api.administration",
     "api.mindinsight",
@@ -117,8 +45,13 @@ def sources() -> Iterator[tuple[str, str]]:
         yield module.removesuffix("__init__").rstrip("."), path.read_text()
 
 
-def imports() -> Iterator[tuple[str, str]]:
+@cache
+def imports() -> list[tuple[str, str]]:
     """(importing module, imported module or name), both dotted, ours without the package's name."""
+    return list(_imports())
+
+
+def _imports() -> Iterator[tuple[str, str]]:
     for module, text in sources():
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom):
@@ -126,14 +59,6 @@ def imports() -> Iterator[tuple[str, str]]:
                 yield from ((module, f"{node.module}.{name.name}") for name in node.names)
             elif isinstance(node, ast.Import):
                 yield from ((module, name.name) for name in node.names)
-
-
-def within(module: str, rooms: set[str]) -> bool:
-    return any(module == room or module.startswith(f"{room}.") for room in rooms)
-
-
-def room_of(module: str) -> str:
-    return max((room for room in MAY_IMPORT if within(module, {room})), key=len, default="")
 
 
 def test_imports_point_down_only() -> None:

@@ -20,6 +20,12 @@ def test_every_target_that_a_page_names_exists() -> None:
     assert named - TARGETS == set()
 
 
+def test_whatever_a_tier_chooses_is_there() -> None:
+    chosen = re.findall(r"\btests/[\w./]+", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert len(chosen) > 8
+    assert [path for path in chosen if not (ROOT / path).exists()] == []
+
+
 def test_every_tier_is_told_and_run() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     tiers = re.search(r"^tiers=\((.*)\)$", script, re.MULTILINE)

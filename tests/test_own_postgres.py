@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from subprocess import PIPE
 
+import pytest
+
 from helpers.base_dirs import ROOT
 
 SET_UP = """
@@ -69,9 +71,11 @@ def added_users(directory: Path, way: str) -> list[str]:
     return added.read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_processes_that_set_up_servers_at_once_add_the_system_user_once(tmp_path: Path) -> None:
     assert added_users(tmp_path, "locked") == ["added"]
 
 
+@pytest.mark.slow
 def test_without_the_lock_several_would_add_it(tmp_path: Path) -> None:
     assert len(added_users(tmp_path, "not locked")) > 1

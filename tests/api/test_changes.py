@@ -290,6 +290,7 @@ def test_what_commits_late_is_told_though_later_revisions_were_told_before(
         assert reader.told() == []
 
 
+@pytest.mark.slow
 def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_path: Path) -> None:
     """Each transaction stamps some jobs and waits; the reader is another process' by its tokens at every page."""
     places = [write(tmp_path / f"base{number}", *map(str, range(5))) for number in range(3)]

@@ -57,6 +57,7 @@ def test_base_dirs_come_and_go_while_the_others_are_followed_on(
         assert [line["base_dir"] for line in running.says("let go")] == [str(goes)]
 
 
+@pytest.mark.slow
 def test_intervals_change_and_nothing_is_missed(sqlite_url: str, tmp_path: Path) -> None:
     base_dir, file = tmp_path / "base", tmp_path / "lineage_store.toml"
     jobs([base_dir], "first")

@@ -269,6 +269,7 @@ def test_what_comes_meanwhile_is_not_replaced_unasked(tmp_path: Path, victim: Pa
     assert untouched(victim)
 
 
+@pytest.mark.slow
 def test_two_exports_into_one_directory_do_not_mix(job: Path, on_sqlite: str, tmp_path: Path) -> None:
     command = [
         str(PROGRAM),
@@ -294,7 +295,14 @@ def test_two_exports_into_one_directory_do_not_mix(job: Path, on_sqlite: str, tm
         assert written == {each["path"] for each in manifest["files"]}
 
 
-@of_one_file
+@pytest.mark.parametrize(
+    "verb",
+    [
+        name if name == "images" else pytest.param(name, marks=pytest.mark.slow)
+        for name in VERBS
+        if name != "export"
+    ],
+)
 def test_two_writers_of_one_file_leave_one_whole_file(
     job: Path, on_sqlite: str, tmp_path: Path, verb: str
 ) -> None:

@@ -77,9 +77,9 @@ def noted(run: Run, base_dir: Path, on_each: str) -> Path:
 ALL = ["./good", "./noted", "./plain", "./poor"]
 
 
-@pytest.mark.parametrize(
-    "wheres",
-    [
+@pytest.mark.usefixtures("noted")
+def test_what_may_be_meant_otherwise_or_names_nothing_removes_nothing(run: Run) -> None:
+    for wheres in (
         ["user_defined/note=this is null"],
         ["user_defined/note = this  IS  NULL"],
         ["metric/accuracy<0.9", "user_defined/note=this is null"],
@@ -91,17 +91,13 @@ ALL = ["./good", "./noted", "./plain", "./poor"]
         ["metric/accuracy ", "metric/accuracy is null"],
         ["optimizer!=Adam or SGD"],
         ["epoch not in three"],
-    ],
-)
-def test_what_may_be_meant_otherwise_or_names_nothing_removes_nothing(
-    run: Run, noted: Path, wheres: list[str]
-) -> None:
-    options = [word for where in wheres for word in ("--where", where)]
-    for way in (["--yes"], ["--dry-run"], ["--dry-run", "--json"]):
-        refused = run("gc", *options, *way)
-        assert (refused.code, refused.out) == (2, "")
-        assert refused.err.startswith("Error: ")
-    assert jobs(run) == ALL
+    ):
+        options = [word for where in wheres for word in ("--where", where)]
+        for way in (["--yes"], ["--dry-run"], ["--dry-run", "--json"]):
+            refused = run("gc", *options, *way)
+            assert (refused.code, refused.out) == (2, ""), wheres
+            assert refused.err.startswith("Error: "), wheres
+        assert jobs(run) == ALL, wheres
 
 
 def test_each_reading_can_be_written(run: Run, noted: Path) -> None:
@@ -146,9 +142,9 @@ def test_all_jobs_are_told_to_be_all(run: Run, noted: Path) -> None:
     assert "(all 4 jobs that are not live)" in run("gc", "--where", "metric/accuracy>0", "--yes").err
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
+@pytest.mark.usefixtures("noted")
+def test_a_dict_that_restricts_nothing_or_names_nothing_removes_nothing(run: Run, on_each: str) -> None:
+    conditions: list[dict[str, Any]] = [
         {"limit": 1},
         {"sorted_name": "loss", "optimizer": {"eq": "Adam"}},
         {"metric/accuracy": {}},
@@ -163,17 +159,19 @@ def test_all_jobs_are_told_to_be_all(run: Run, noted: Path) -> None:
         {"metric_typo": {"ne": 1}},
         {"or": [{"optimizer": {"eq": "none"}}, {"and": [{"not": {"metric_best/typo": {"gt": 1}}}]}]},
         {"loss": {"ne": float("nan")}},
-    ],
-)
-def test_a_dict_that_restricts_nothing_or_names_nothing_removes_nothing(
-    run: Run, noted: Path, on_each: str, condition: dict[str, Any]
-) -> None:
+    ]
     with LineageStore(on_each) as store:
-        for ask in (store.remove_jobs, store.removal_plan, lambda rules: list(store.removable_jobs(rules))):
-            with pytest.raises(LineageSearchConditionParamError):
-                ask(CleanUp(condition=condition))
-    assert run("gc", "--yes", "--condition", json.dumps(condition)).code == 2
-    assert jobs(run) == ALL
+        for condition in conditions:
+            rules = CleanUp(condition=condition)
+            for ask in (
+                store.remove_jobs,
+                store.removal_plan,
+                lambda rules: list(store.removable_jobs(rules)),
+            ):
+                with pytest.raises(LineageSearchConditionParamError):
+                    ask(rules)
+            assert run("gc", "--yes", "--condition", json.dumps(condition)).code == 2, condition
+            assert jobs(run) == ALL, condition
 
 
 def test_of_a_name_that_stands_twice_no_comparison_is_lost(run: Run, noted: Path) -> None:

@@ -50,6 +50,7 @@ def samples(base_dir: Path) -> int:
         return int(store.execute("SELECT count(*) FROM v_scalar").fetchone()[0])
 
 
+@pytest.mark.slow
 def test_an_ingest_of_many_files_runs_none(base_dir: Path) -> None:
     for number in range(MANY_FILES):
         LOG.write_summary(base_dir / f"job_{number}")

@@ -105,6 +105,7 @@ def test_no_failure_shows_that_of_the_environment(run: Run, monkeypatch: pytest.
         assert CANARY not in finished.out + finished.err, words
 
 
+@pytest.mark.slow
 def test_no_success_shows_it(run: Run, postgres_url: str, base_dir: Path) -> None:
     url = make_url(postgres_url).set(password=CANARY).render_as_string(hide_password=False)
     for words in (["ingest", str(base_dir)], *VERB_LINES[:-2], ["filter", "--explain"], ["status", "--json"]):

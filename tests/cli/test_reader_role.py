@@ -68,6 +68,7 @@ def asked(
                 admin.execute(f"DROP ROLE {role}")
 
 
+@pytest.mark.slow
 def test_a_reader_uses_every_verb_that_only_asks(
     asked: dict[str, str], base_dir: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

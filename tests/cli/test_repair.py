@@ -39,6 +39,7 @@ def _damaged_jobs(base_dir: Path, number: int) -> Path:
     return base_dir
 
 
+@pytest.mark.slow
 def test_very_many_problems_are_shown_in_part_and_the_rest_is_told(
     run: Run, base_dir: Path, on_each: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,11 @@ SERVER_VARIABLE = "LINEAGE_STORE_TEST_POSTGRES_URL"
 BY_JOBS = int(os.environ.get("LINEAGE_STORE_TEST_PARTITIONED", "0"))
 DISTRIBUTED = os.environ.get("LINEAGE_STORE_TEST_DISTRIBUTED", "")
 
+on_each = pytest.mark.parametrize(
+    "database_url", ["sqlite", "postgres"], ids=["sqlite", "postgresql"], indirect=True
+)
+"""For tests whose `database_url` is on SQLite alone unless they say this (tests/page/conftest.py)."""
+
 # Test databases need no protection against power cuts, nor a disk: making one takes a third of the CPU in memory.
 _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 _MEMORY = "/dev/shm"

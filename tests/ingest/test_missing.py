@@ -130,6 +130,7 @@ def place_of_nobody() -> Iterator[Path]:
         yield Path(place)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     os.geteuid() != 0, reason="modes bind everyone but root, and only root can become someone"
 )

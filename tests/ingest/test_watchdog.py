@@ -245,6 +245,7 @@ def hung(tmp_path: Path) -> Path:
     return tmp_path / "hung"
 
 
+@pytest.mark.slow
 def test_a_base_dir_that_hangs_ends_the_process_and_the_others_were_read(
     sqlite_engine: Engine, sqlite_url: str, base_dir: Path, hung: Path
 ) -> None:

@@ -100,6 +100,7 @@ in_one_piece = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @in_one_piece
 def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_once(
     url: str, base_dir: Path, tmp_path: Path
@@ -163,6 +164,7 @@ def test_a_store_is_restored_where_there_was_none(
         store.annotate(tmp_path / "base", "./job_2", tag=1)  # it can be written
 
 
+@pytest.mark.slow
 @in_one_piece
 def test_the_daemon_says_since_when_a_restored_store_lacks_which_files_and_reads_them(
     url: str, base_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -191,6 +193,7 @@ def _as_time(value: Any) -> datetime:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
+@pytest.mark.slow
 @in_one_piece
 def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None:
     file = back_up(url, tmp_path / "backup")
@@ -202,6 +205,7 @@ def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None
     restore(url, file, replace=True)
 
 
+@pytest.mark.slow
 def test_a_partitioned_store_is_restored_into_a_new_database_only(
     postgres_server: str, postgres_template: str, base_dir: Path, tmp_path: Path
 ) -> None:
@@ -223,6 +227,7 @@ def test_a_partitioned_store_is_restored_into_a_new_database_only(
         assert on_engine(other, natural_contents) == before
 
 
+@pytest.mark.slow
 def test_a_database_of_any_name_is_backed_up(postgres_server: str, base_dir: Path, tmp_path: Path) -> None:
     databases.needs_databases(postgres_server)
     with databases.postgres_database(postgres_server, named='our %s {} "jobs"') as url:
@@ -563,6 +568,7 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
                 connection.execute(f"DROP ROLE {name}")
 
 
+@pytest.mark.slow
 def test_where_a_plain_owner_restores_one_statement_is_left_to_a_superuser(
     postgres_url: str, postgres_server: str, tmp_path: Path
 ) -> None:

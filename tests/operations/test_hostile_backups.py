@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -152,6 +153,14 @@ def run(url: str, statements: str) -> None:
         connection.execute(sql.SQL(statements))
 
 
+def slow_beyond(few: int, names: Iterable[str]) -> list[Any]:
+    """Names for a test: a few, and the others where tests take seconds, as each dumps and restores a database."""
+    return [
+        name if number < few else pytest.param(name, marks=pytest.mark.slow)
+        for number, name in enumerate(names)
+    ]
+
+
 def dumped(url: str, archive: Path, change: Callable[[bytes], bytes] = lambda content: content) -> Path:
     """What pg_dump makes of a database, changed as an attacker may."""
     engine = open_engine(url)
@@ -197,7 +206,7 @@ _HOSTILE_DATABASES = {
 }
 
 
-@pytest.mark.parametrize("name", _HOSTILE_DATABASES)
+@pytest.mark.parametrize("name", slow_beyond(4, _HOSTILE_DATABASES))
 def test_what_acts_in_an_archive_is_refused_by_name_and_never_run(
     postgres_server: str, postgres_template: str, base_dir: Path, tmp_path: Path, name: str
 ) -> None:
@@ -278,7 +287,7 @@ _CRAFTED: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", _CRAFTED)
+@pytest.mark.parametrize("name", slow_beyond(2, _CRAFTED))
 def test_sql_that_was_written_into_an_archive_is_not_run(
     postgres_server: str, postgres_template: str, base_dir: Path, tmp_path: Path, name: str
 ) -> None:

@@ -144,6 +144,7 @@ def test_what_happens_is_told_once_also_over_a_restart(
         assert webhook.told() == {**expected, ("finished", "./late"): 1}
 
 
+@pytest.mark.slow
 def test_a_webhook_that_refuses_is_asked_again_and_nowhere_else(
     sqlite_url: str, place: Path, webhook: Webhook
 ) -> None:

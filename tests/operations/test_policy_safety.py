@@ -250,7 +250,9 @@ def test_jobs_behind_a_link_are_those_of_who_made_the_link(engine: Engine, base_
 # --- the clock ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("days", [800, -800, 9, -9])
+@pytest.mark.parametrize(
+    "days", [800, -9, *(pytest.param(days, marks=pytest.mark.slow) for days in (-800, 9))]
+)
 def test_a_clock_that_disagrees_with_what_the_store_wrote_stops_what_goes_by_age(
     engine: Engine, base_dir: Path, days: float
 ) -> None:

@@ -31,6 +31,16 @@ SWEEP = ("Adam", "SGD", "Momentum", "Adam", "SGD", "Adam", "SGD", "Adam", "SGD",
 
 
 @pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty store on SQLite, for the page sees answers alone, and tests/server compares those of both databases.
+
+    Tests of the main path, and of a database that is away, say `databases.on_each`.
+    """
+    url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_url")
+    return url
+
+
+@pytest.fixture
 def base_dir(tmp_path: Path) -> Path:
     """Ten jobs that differ in their optimizers, learning rates, accuracies and curves; one of them has payloads."""
     path, named = tmp_path / "base", dict[str, Any]({LONG: "long"})
@@ -62,7 +72,7 @@ def base_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(database_url: str, base_dir: Path) -> Iterator[httpx.Client]:
-    """A server on the jobs, that takes remarks; once on each kind of database."""
+    """A server on the jobs, that takes remarks."""
     with LineageStore(database_url) as store:
         store.ingest(base_dir)
     with serving(database_url, allow_remarks=True) as client:

@@ -1,4 +1,4 @@
-"""What people see and do on the page, each on both kinds of database."""
+"""What people see and do on the page; the main path on both kinds of database."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from helpers.databases import on_each
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -29,6 +30,7 @@ def row(page: Any, name: str) -> Any:
     return page.get_by_role("row").filter(has_text=name)
 
 
+@on_each
 def test_jobs_are_filtered_sorted_and_opened(page: Any) -> None:
     page.goto("/")
     expect(page.get_by_role("status").filter(has_text="10 jobs")).to_be_visible()
@@ -214,6 +216,7 @@ def test_the_table_is_reached_below_all_that_stands_above_it(page: Any, width: i
     expect(page.get_by_role("link", name="sweep_1")).to_be_in_viewport(ratio=1)
 
 
+@on_each
 def test_remarks_and_labels_are_kept(page: Any, served: httpx.Client) -> None:
     page.goto("/jobs?cols=remark,label")
     row(page, "sweep_3").get_by_role("button").click()
@@ -271,6 +274,7 @@ def test_the_best_of_a_metric_and_the_outcome_are_columns_and_conditions(page: A
     expect(offered).to_contain_text(["metric_first/accuracy"])
 
 
+@on_each
 def test_selected_jobs_are_compared(page: Any) -> None:
     page.goto("/jobs")
     for name in ("sweep_1", "sweep_2"):
@@ -519,6 +523,7 @@ def test_evaluations_are_drawn_by_what_their_log_file_tells(
     expect(page.get_by_role("img", name="accuracy by step of 1 jobs")).to_be_visible()
 
 
+@on_each
 def test_a_job_that_starts_appears_and_its_curve_grows(
     page: Any, served: httpx.Client, database_url: str, base_dir: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from helpers import faults
+from helpers.databases import on_each
 from helpers.log_writer import Log
 from helpers.served import server_process, serving
 from lineage_store import LineageStore
@@ -42,6 +43,7 @@ def streams(served: httpx.Client) -> int:
     )
 
 
+@on_each
 def test_a_database_that_is_away_is_told_and_what_changed_meanwhile_comes(
     page: Any, database_url: str, base_dir: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_no_match_names_the_term_that_excludes_most(page: Any) -> None:
     expect(page.get_by_role("status").filter(has_text="5 jobs")).to_be_visible()
 
 
+@on_each
 def test_no_match_counts_what_the_table_would_show(page: Any, database_url: str, base_dir: Path) -> None:
     Log().version().scalar(1, "loss", 1.0).write_summary(base_dir / "bare")  # without lineage
     with LineageStore(database_url) as store:

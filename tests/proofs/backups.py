@@ -271,5 +271,6 @@ PROOF = Proof(
     unit="kills of each, on each database",
     ci_size=12,
     full_size=500,
+    attacks=("operations",),
     prove=_prove,
 )

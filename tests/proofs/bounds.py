@@ -178,5 +178,6 @@ PROOF = Proof(
     unit="idle cycles",
     ci_size=10_000,
     full_size=50_000,
+    attacks=("ingest",),
     prove=_prove,
 )

@@ -155,5 +155,6 @@ PROOF = Proof(
     unit="kills for each pair of databases",
     ci_size=12,
     full_size=1_000,
+    attacks=("operations",),
     prove=_prove,
 )

@@ -160,5 +160,6 @@ PROOF = Proof(
     unit="rows",
     ci_size=400,
     full_size=10_000,
+    attacks=("query", "server"),
     prove=_prove,
 )

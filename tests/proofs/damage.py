@@ -297,5 +297,6 @@ PROOF = Proof(
     unit="damaged files",
     ci_size=3_000,
     full_size=100_000,
+    attacks=("eventlog",),
     prove=_prove,
 )

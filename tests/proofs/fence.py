@@ -282,5 +282,6 @@ PROOF = Proof(
     unit="SIGSTOPs",
     ci_size=60,
     full_size=1_000,
+    attacks=("store", "base"),
     prove=_prove,
 )

@@ -383,5 +383,6 @@ PROOF = Proof(
     unit="hostile strings",
     ci_size=5_000,
     full_size=50_000,
+    attacks=("cli", "query"),
     prove=_prove,
 )

@@ -330,5 +330,6 @@ PROOF = Proof(
     unit="histories",
     ci_size=600,
     full_size=10_000,
+    attacks=("ingest",),
     prove=_prove,
 )

@@ -209,5 +209,6 @@ PROOF = Proof(
     unit="kills on each database",
     ci_size=500,
     full_size=10_000,
+    attacks=("ingest", "base"),
     prove=_prove,
 )

@@ -206,5 +206,6 @@ PROOF = Proof(
     unit="jobs",
     ci_size=100,
     full_size=2_000,
+    attacks=("eventlog", "operations"),
     prove=_prove,
 )

@@ -136,5 +136,6 @@ PROOF = Proof(
     unit="kills on each database",
     ci_size=40,
     full_size=1_000,
+    attacks=("operations",),
     prove=_prove,
 )

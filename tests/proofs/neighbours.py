@@ -249,5 +249,6 @@ PROOF = Proof(
     unit="hostile jobs",
     ci_size=2 * len(KINDS),
     full_size=1_000,
+    attacks=("ingest",),
     prove=_prove,
 )

@@ -194,5 +194,6 @@ PROOF = Proof(
     unit="faults",
     ci_size=60,
     full_size=1_000,
+    attacks=("ingest",),
     prove=_prove,
 )

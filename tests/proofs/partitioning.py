@@ -148,5 +148,6 @@ PROOF = Proof(
     unit="kills",
     ci_size=40,
     full_size=1_000,
+    attacks=("store",),
     prove=_prove,
 )

@@ -300,5 +300,6 @@ PROOF = Proof(
     unit="power cuts",
     ci_size=24,
     full_size=200,
+    attacks=("store",),
     prove=_prove,
 )

@@ -59,6 +59,8 @@ class Proof:
     """What the size counts."""
     ci_size: int
     full_size: int
+    attacks: tuple[str, ...]
+    """The rooms that have the guards: a change of one runs the proof (tools/changed_rooms.py)."""
     prove: Callable[[Run], Outcome]
 
 

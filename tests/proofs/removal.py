@@ -218,5 +218,6 @@ PROOF = Proof(
     unit="kills on each database",
     ci_size=20,
     full_size=1_000,
+    attacks=("operations",),
     prove=_prove,
 )

@@ -196,5 +196,6 @@ PROOF = Proof(
     unit="conditions",
     ci_size=500,
     full_size=10_000,
+    attacks=("query", "base"),
     prove=_prove,
 )

@@ -315,5 +315,6 @@ PROOF = Proof(
     unit="kills and SIGSTOPs on each database",
     ci_size=12,
     full_size=200,
+    attacks=("ingest",),
     prove=_prove,
 )

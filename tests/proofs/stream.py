@@ -248,5 +248,6 @@ PROOF = Proof(
     unit="kills on each database",
     ci_size=20,
     full_size=500,
+    attacks=("server",),
     prove=_prove,
 )

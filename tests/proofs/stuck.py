@@ -407,5 +407,6 @@ PROOF = Proof(
     unit="faults",
     ci_size=22,
     full_size=400,
+    attacks=("ingest",),
     prove=_prove,
 )

@@ -307,5 +307,6 @@ PROOF = Proof(
     unit="promotions",
     ci_size=2,
     full_size=40,
+    attacks=("ingest",),
     prove=_prove,
 )

@@ -234,5 +234,6 @@ PROOF = Proof(
     unit="racing appends",
     ci_size=60_000,
     full_size=1_000_000,
+    attacks=("eventlog", "base"),
     prove=_prove,
 )

@@ -47,6 +47,7 @@ def label(client: httpx.Client, etag: str = "") -> tuple[Any, str]:
     return found, answer.headers["etag"]
 
 
+@pytest.mark.slow
 def test_who_puts_a_label_sees_it_and_others_are_told_when_the_standby_has_it(
     client: httpx.Client, writer: LineageStore, corpus: Path, postgres_url: str, standby_url: str
 ) -> None:

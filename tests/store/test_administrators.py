@@ -74,6 +74,7 @@ def look(url: str, base_dir: Path) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_defaults_of_an_administrator_change_no_answer(
     postgres_server: str, postgres_url: str, base_dir: Path
 ) -> None:

@@ -162,6 +162,7 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
         store.forget(base_dir)
 
 
+@pytest.mark.slow
 def test_a_daemon_without_a_free_connection_waits_and_goes_on(
     database_url: str,
     base_dirs: list[Path],

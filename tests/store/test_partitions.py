@@ -200,6 +200,7 @@ def interrupt_after(some: str) -> Callable[[str], None]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_jobs", [BY_JOBS, None], ids=["partition", "undo"])
 def test_what_is_written_while_samples_are_copied_is_not_lost(
     engine: Engine, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_jobs: int | None
