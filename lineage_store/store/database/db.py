@@ -267,7 +267,7 @@ def _no_connection_free(engine: Engine) -> DatabaseUnavailableError:
     return DatabaseUnavailableError(
         f"All connections of this process to the database {safe_url(engine.url)} are in use, and none came back within "
         f"{connections.WAIT_S:g} s.",
-        hint=f"Allow more than {connections.size_of(engine)} with the setting pool_size, "
+        hint=f"Allow more than {connections.size_of(engine)} with the limit pool_size, "
         "or ask with fewer threads at once.",
         cause="busy",
     )
