@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lineage_store.errors import Cause
+
 # ---- The row type of the tables of finding kinds: severity, text and remedies. Pure. Does not know any kind
 
 
@@ -657,3 +659,8 @@ KINDS: dict[str, Kind] = {kind.name: kind for kinds in SECTIONS.values() for kin
 """Every kind by its name."""
 
 __all__ = ["KINDS", "SECTIONS", "Kind", "Severity"]
+
+
+def of_cause(cause: Cause) -> Kind:
+    """Return the kind of finding about a database that failed for this cause."""
+    return KINDS[f"database_{cause}"]
