@@ -91,7 +91,7 @@ test-newest: ## Run what a Python can change on the newest that is here, 3.13 or
 
 .PHONY: test-plain
 test-plain: .venv/package ## Decode and ingest with the fast path of decoding switched off
-	LINEAGE_STORE_VECTORISED=false .venv/bin/python $(PYTEST) $(DECODING) $(ARGS)
+	LINEAGE_STORE_LIMITS=vectorised=false .venv/bin/python $(PYTEST) $(DECODING) $(ARGS)
 
 .PHONY: test-partitioned
 test-partitioned: .venv/package ## Run what uses PostgreSQL on stores whose samples are partitioned by a few jobs

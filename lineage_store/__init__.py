@@ -7,35 +7,115 @@ MindSpore, Alembic or APScheduler.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lineage_store.api import LineageStore as LineageStore
-    from lineage_store.api import filter_summary_lineage as filter_summary_lineage
-    from lineage_store.api import get_summary_lineage as get_summary_lineage
-    from lineage_store.collect import EvalLineage as EvalLineage
-    from lineage_store.collect import SummaryCollector as SummaryCollector
-    from lineage_store.collect import SummaryRecord as SummaryRecord
-    from lineage_store.collect import TrainLineage as TrainLineage
-    from lineage_store.errors import *  # noqa: F403
+    from lineage_store.api import LineageStore, filter_summary_lineage, get_summary_lineage
+    from lineage_store.collect import EvalLineage, SummaryCollector, SummaryRecord, TrainLineage
+    from lineage_store.errors import (
+        AlteredStoreError,
+        BookmarkMovedError,
+        Cause,
+        ClockDisagreesError,
+        ConfigError,
+        DatabaseUnavailableError,
+        ExitCode,
+        InvalidTagError,
+        LeaseHeldError,
+        LeaseLostError,
+        LineageFileNotFoundError,
+        LineageGetModelFileError,
+        LineageLogError,
+        LineageParamMissingError,
+        LineageParamRaiseExceptionError,
+        LineageParamRunContextError,
+        LineageParamSummaryPathError,
+        LineageParamSummaryRecordError,
+        LineageParamTypeError,
+        LineageParamValueError,
+        LineageQuerySummaryDataError,
+        LineageSearchConditionParamError,
+        LineageStoreError,
+        LogDirectoryError,
+        MindInsightException,
+        NotAStoreError,
+        PayloadTooCostlyError,
+        PayloadUnavailableError,
+        PermissionDeniedError,
+        ReadOnlyStoreError,
+        RecorderInUseError,
+        RequestRefusedError,
+        SampleNotFoundError,
+        SchemaTooNewError,
+        SchemaTooOldError,
+        TrainJobNotFoundError,
+        UnfinishedCopyError,
+        UnknownFormatError,
+        UnsafeStoreLocationError,
+    )
 
 __version__ = "0.1.0"
+__all__ = [
+    "AlteredStoreError",
+    "BookmarkMovedError",
+    "Cause",
+    "ClockDisagreesError",
+    "ConfigError",
+    "DatabaseUnavailableError",
+    "EvalLineage",
+    "ExitCode",
+    "InvalidTagError",
+    "LeaseHeldError",
+    "LeaseLostError",
+    "LineageFileNotFoundError",
+    "LineageGetModelFileError",
+    "LineageLogError",
+    "LineageParamMissingError",
+    "LineageParamRaiseExceptionError",
+    "LineageParamRunContextError",
+    "LineageParamSummaryPathError",
+    "LineageParamSummaryRecordError",
+    "LineageParamTypeError",
+    "LineageParamValueError",
+    "LineageQuerySummaryDataError",
+    "LineageSearchConditionParamError",
+    "LineageStore",
+    "LineageStoreError",
+    "LogDirectoryError",
+    "MindInsightException",
+    "NotAStoreError",
+    "PayloadTooCostlyError",
+    "PayloadUnavailableError",
+    "PermissionDeniedError",
+    "ReadOnlyStoreError",
+    "RecorderInUseError",
+    "RequestRefusedError",
+    "SampleNotFoundError",
+    "SchemaTooNewError",
+    "SchemaTooOldError",
+    "SummaryCollector",
+    "SummaryRecord",
+    "TrainJobNotFoundError",
+    "TrainLineage",
+    "UnfinishedCopyError",
+    "UnknownFormatError",
+    "UnsafeStoreLocationError",
+    "__version__",
+    "filter_summary_lineage",
+    "get_summary_lineage",
+]
 
-_API = ("LineageStore", "filter_summary_lineage", "get_summary_lineage")
-_COLLECT = ("EvalLineage", "SummaryCollector", "SummaryRecord", "TrainLineage")
+_HOMES = dict.fromkeys(("LineageStore", "filter_summary_lineage", "get_summary_lineage"), "api")
+_HOMES |= dict.fromkeys(("EvalLineage", "SummaryCollector", "SummaryRecord", "TrainLineage"), "collect")
+"""The packages of public names that are no errors."""
 
+if not TYPE_CHECKING:  # a type checker knows the names above, and refuses others
 
-def __getattr__(name: str) -> Any:
-    errors = importlib.import_module("lineage_store.errors")
-    if name in _API:
-        return getattr(importlib.import_module("lineage_store.api"), name)
-    if name in _COLLECT:
-        return getattr(importlib.import_module("lineage_store.collect"), name)
-    if name in errors.__all__:
-        return getattr(errors, name)
-    raise AttributeError(f"module 'lineage_store' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'lineage_store' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"lineage_store.{_HOMES.get(name, 'errors')}"), name)
 
 
 def __dir__() -> list[str]:
-    errors = importlib.import_module("lineage_store.errors")
-    return sorted([*_API, *_COLLECT, *errors.__all__, "__version__"])
+    return __all__

@@ -48,45 +48,45 @@ def _setting(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Every setting, its default and its meaning."""
+class Limits:
+    """Bounds of time, memory and size that suit every machine we know: constants, which a test may set as a setting.
 
-    database_url: str = _setting(
-        "", "database of the store; empty: a SQLite file in the user's state directory", relative=_URL_OF_FILE
+    The settings file has none of them. On a machine that needs another one, `LINEAGE_STORE_LIMITS` does:
+    `slow_reading_s=5 reading_deadline_s=60`.
+    """
+
+    batch_rows: int = _setting(50_000, "approximate number of rows in one write transaction", least=1)
+    batch_bytes: int = _setting(32 * MEBIBYTE, "approximate log bytes in one write transaction", least=4096)
+    batch_files: int = _setting(500, "most log files in one write transaction", least=1)
+    chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
+    max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is accepted", least=4096)
+    vectorised: bool = _setting(True, "decode many events at once; false decodes one by one, for comparison")
+    reading_deadline_s: float = _setting(
+        30.0,
+        "seconds for reading a file apart, or a batch; an ingest's batch ends after a tenth of them",
+        least=0.1,
     )
-    read_database_url: str = _setting(
-        "", "hot standby of database_url that answers read-only questions; empty: database_url answers them"
+    slow_reading_s: float = _setting(
+        1.0,
+        "seconds that other files wait for one; a file that takes longer is read apart from then on",
+        least=0.1,
     )
-    base_dirs: tuple[str, ...] = _setting(
-        (), "directories of job directories that the daemon follows; relative to this file's directory"
+    job_reading_s: float = _setting(
+        5.0,
+        "seconds of reading per minute after which a job's files wait for all other jobs",
+        least=0,
     )
-    recursive: bool = _setting(False, "look for jobs at any depth instead of one level below a base dir")
-    follow_symlinks: bool = _setting(False, "follow symbolic links that stay inside the base dir")
-    allow_network_filesystem: bool = _setting(False, "allow SQLite on a network filesystem (unsafe)")
-    pool_size: int = _setting(15, "most connections to the database that a process opens", least=1)
-    statement_timeout_s: float = _setting(
-        900.0, "seconds after which a statement is cancelled; 0: never", least=0
+    reading_memory_bytes: int = _setting(
+        1024 * MEBIBYTE, "most memory of the daemon's reading process", least=64 * MEBIBYTE
     )
-    poll_interval_s: float = _setting(1.0, "seconds between two looks at live jobs", least=0.05)
-    discovery_interval_s: float = _setting(
-        2.0, "seconds between two searches for new jobs and files", least=0.05
+    progress_deadline_s: float = _setting(
+        50.0,
+        "seconds without progress in a base dir after which the daemon exits, to be restarted",
+        least=1,
     )
     finished_interval_s: float = _setting(
         600.0, "seconds between two checks of finished files for growth", least=1
     )
-    live_within_s: float = _setting(600.0, "a job is live if it grew within this many seconds", least=1)
-    suspect_grace_s: float = _setting(
-        600.0, "seconds before bytes that are no valid frame are given up", least=0
-    )
-    lease_s: float = _setting(15.0, "seconds that a lease lasts unless its holder renews it", least=1)
-    shards: int = _setting(
-        0,
-        "number of shards of each base dir's jobs, for as many daemons; 0: leave it as it is",
-        least=0,
-        most=MOST_SHARDS,
-    )
-    chunk_bytes: int = _setting(4 * MEBIBYTE, "bytes read from one file at a time", least=4096)
-    max_frame_bytes: int = _setting(64 * MEBIBYTE, "longest frame that is accepted", least=4096)
     most_damages: int = _setting(
         1000, "most damaged places in one chunk; a file with more is left alone", least=1
     )
@@ -109,38 +109,59 @@ class Settings:
         "most parts of a summary event that is stored: values, buckets, nodes of a graph",
         least=1000,
     )
+    cycle_history: int = _setting(10_000, "number of ingest cycles kept per base dir", least=1)
+    keep_thinned_buckets: int = _setting(
+        1000,
+        "buckets of a thinned scalar, each with count, min, max, mean; shorter ones stay whole",
+        least=10,
+        most=100_000,
+    )
+    keep_every_s: float = _setting(
+        3600.0, "seconds between two times that a daemon applies these policies", least=1
+    )
+    pool_size: int = _setting(15, "most connections to the database that a process opens", least=1)
+    serve_heavy_reads: int = _setting(4, "most slow questions that the server answers at once", least=1)
+    serve_body_bytes: int = _setting(MEBIBYTE, "longest request body that the server accepts", least=1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Limits):
+    """Every setting, its default and its meaning."""
+
+    database_url: str = _setting(
+        "", "database of the store; empty: a SQLite file in the user's state directory", relative=_URL_OF_FILE
+    )
+    read_database_url: str = _setting(
+        "", "hot standby of database_url that answers read-only questions; empty: database_url answers them"
+    )
+    base_dirs: tuple[str, ...] = _setting(
+        (), "directories of job directories that the daemon follows; relative to this file's directory"
+    )
+    recursive: bool = _setting(False, "look for jobs at any depth instead of one level below a base dir")
+    follow_symlinks: bool = _setting(False, "follow symbolic links that stay inside the base dir")
+    allow_network_filesystem: bool = _setting(False, "allow SQLite on a network filesystem (unsafe)")
+    statement_timeout_s: float = _setting(
+        900.0, "seconds after which a statement is cancelled; 0: never", least=0
+    )
+    poll_interval_s: float = _setting(1.0, "seconds between two looks at live jobs", least=0.05)
+    discovery_interval_s: float = _setting(
+        2.0, "seconds between two searches for new jobs and files", least=0.05
+    )
+    live_within_s: float = _setting(600.0, "a job is live if it grew within this many seconds", least=1)
+    suspect_grace_s: float = _setting(
+        600.0, "seconds before bytes that are no valid frame are given up", least=0
+    )
+    lease_s: float = _setting(15.0, "seconds that a lease lasts unless its holder renews it", least=1)
+    shards: int = _setting(
+        0,
+        "number of shards of each base dir's jobs, for as many daemons; 0: leave it as it is",
+        least=0,
+        most=MOST_SHARDS,
+    )
     less_is_better: str = _setting(
         "loss,error,err,mae,mse,rmse,perplexity,ppl,wer,cer,fid,nll,distance,time,latency",
         "a metric whose name contains one of these words, separated by commas, is better when lower",
     )
-    vectorised: bool = _setting(True, "decode many events at once; false decodes one by one, for comparison")
-    progress_deadline_s: float = _setting(
-        50.0,
-        "seconds without progress in a base dir after which the daemon exits, to be restarted",
-        least=1,
-    )
-    reading_deadline_s: float = _setting(
-        30.0,
-        "seconds for reading a file apart, or a batch; an ingest's batch ends after a tenth of them",
-        least=0.1,
-    )
-    slow_reading_s: float = _setting(
-        1.0,
-        "seconds that other files wait for one; a file that takes longer is read apart from then on",
-        least=0.1,
-    )
-    job_reading_s: float = _setting(
-        5.0,
-        "seconds of reading per minute after which a job's files wait for all other jobs",
-        least=0,
-    )
-    reading_memory_bytes: int = _setting(
-        1024 * MEBIBYTE, "most memory of the daemon's reading process", least=64 * MEBIBYTE
-    )
-    batch_rows: int = _setting(50_000, "approximate number of rows in one write transaction", least=1)
-    batch_bytes: int = _setting(32 * MEBIBYTE, "approximate log bytes in one write transaction", least=4096)
-    batch_files: int = _setting(500, "most log files in one write transaction", least=1)
-    cycle_history: int = _setting(10_000, "number of ingest cycles kept per base dir", least=1)
     serve_host: str = _setting(
         "127.0.0.1",
         "address on which the server listens; if others can reach it, serve_token_file is required",
@@ -160,11 +181,9 @@ class Settings:
     serve_allow_remarks: bool = _setting(
         False, "allow labels and remarks without a token; with a token they are always allowed"
     )
-    serve_heavy_reads: int = _setting(4, "most slow questions that the server answers at once", least=1)
     serve_statement_timeout_s: float = _setting(
         30.0, "seconds after which a statement of the server is cancelled; 0: statement_timeout_s", least=0
     )
-    serve_body_bytes: int = _setting(MEBIBYTE, "longest request body that the server accepts", least=1024)
     mindinsight_ui: str = _setting(
         "",
         "directory of MindInsight's own page (ui/dist in its wheel), served at /mindinsight/",
@@ -203,15 +222,6 @@ class Settings:
         least=0,
         most=365_000,
     )
-    keep_thinned_buckets: int = _setting(
-        1000,
-        "buckets of a thinned scalar, each with count, min, max, mean; shorter ones stay whole",
-        least=10,
-        most=100_000,
-    )
-    keep_every_s: float = _setting(
-        3600.0, "seconds between two times that a daemon applies these policies", least=1
-    )
     notify_url: str = _setting(
         "", "http or https address to which a daemon POSTs notifications; empty: none", secret=True
     )
@@ -232,20 +242,35 @@ class Settings:
     )
 
 
-SETTING_FIELDS = fields(Settings)
+LIMIT_FIELDS = fields(Limits)
+SETTING_FIELDS = fields(Settings)[len(LIMIT_FIELDS) :]
 _TYPES = get_type_hints(Settings)
 _WORDS = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}
 NAMES = {setting.name for setting in SETTING_FIELDS}
+_LIMIT_NAMES = {limit.name for limit in LIMIT_FIELDS}
 
 
 def convert(name: str, value: Any, origin: str, directory: Path) -> Any:
     """Convert a raw value to the setting's type; relative paths start in `directory`. Raises ConfigError."""
+    if name in _LIMIT_NAMES:
+        raise ConfigError(f"{name} is no setting but a limit ({origin}).", hint=_limit_hint(name))
     if name not in NAMES:
         table, _, rest = name.partition("_")
         in_table = f"In the table [{table}] it is {rest.removeprefix(f'{table}_')}." if rest in NAMES else ""
         raise ConfigError(f"Unknown setting {name!r} ({origin}).", hint=in_table or did_you_mean(name, NAMES))
+    return _fitting(name, value, origin, directory)
+
+
+def _limit_hint(name: str) -> str:
+    return (
+        f"Where a machine needs another one, write {ENVIRONMENT_PREFIX}LIMITS={name}=…, beside other limits."
+    )
+
+
+def _fitting(name: str, value: Any, origin: str, directory: Path = Path()) -> Any:
+    """Convert the value of a known setting or limit. Raises ConfigError."""
     converted = _convert_type(_TYPES[name], value, directory)
-    setting = next(setting for setting in SETTING_FIELDS if setting.name == name)
+    setting = next(each for each in fields(Settings) if each.name == name)
     if (wanted := _wanted(_TYPES[name], converted, setting.metadata)) is not None:
         raise ConfigError(
             f"Setting {name} = {value!r} ({origin}) must be {wanted}.",
@@ -331,7 +356,7 @@ _OF_ANOTHER = (
 _ONLY_OURS = "Write the secret into a file of yours that nobody else may write to or read (chmod 600)."
 _LONGEST_TEXT = 1 << 16
 _ACCESS_LIST = "system.posix_acl_access"
-_VARIABLES = {"CONFIG", *(name.upper() for name in NAMES)}
+_VARIABLES = {"CONFIG", "LIMITS", *(name.upper() for name in NAMES)}
 """The known variables, without the prefix."""
 
 
@@ -359,13 +384,27 @@ def load(
         ("environment", _from_environment(environment), here),
         ("flag", {name: value for name, value in (overrides or {}).items() if value is not None}, here),
     ]
-    values: dict[str, Any] = {}
+    values = _limits(environment.get(f"{ENVIRONMENT_PREFIX}LIMITS", ""))
     origins = dict.fromkeys((setting.name for setting in SETTING_FIELDS), "default")
     for origin, source, directory in sources:
         for name, value in source.items():
             values[name] = convert(name, value, origin, directory)
             origins[name] = f"{ENVIRONMENT_PREFIX}{name.upper()}" if origin == "environment" else origin
     return LoadedSettings(replace(Settings(), **values), origins, path)
+
+
+def _limits(text: str) -> dict[str, Any]:
+    """Read `LINEAGE_STORE_LIMITS`: name=value, separated by blanks or commas. Raises ConfigError."""
+    found = dict[str, Any]()
+    for given in text.replace(",", " ").split():
+        name, _, value = given.partition("=")
+        if name not in _LIMIT_NAMES:
+            raise ConfigError(
+                f"Unknown limit {name!r} in {ENVIRONMENT_PREFIX}LIMITS.",
+                hint=did_you_mean(name, _LIMIT_NAMES),
+            )
+        found[name] = _fitting(name, value, f"{ENVIRONMENT_PREFIX}LIMITS")
+    return found
 
 
 def _named_file(named: str | Path) -> Path:
@@ -469,6 +508,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     for variable in sorted(environment):
         if not _is_known(variable):
             name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
+            if name.lower() in _LIMIT_NAMES:
+                raise ConfigError(f"{variable} is no setting but a limit.", hint=_limit_hint(name.lower()))
             hint = did_you_mean(name, _VARIABLES, ENVIRONMENT_PREFIX)
             raise ConfigError(f"Unknown setting {variable} (environment).", hint=hint)
     given = {name: environment.get(f"{ENVIRONMENT_PREFIX}{name.upper()}") for name in NAMES}

@@ -2,12 +2,13 @@
 
 Every error says what was wrong, where, and what to do. A class's first docstring line is its default message;
 `error_code` is MindInsight's public code (Appendix of its REST API), `exit_code` the program's exit code, `hint` the
-next step for the user. The names of MindInsight's public exceptions are kept, so that old `except` clauses still work.
+next step for the user. `except LineageStoreError` catches each of them. The names and codes of MindInsight's public
+exceptions are kept, so that old `except` clauses still work.
 """
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import ClassVar
 
 
@@ -28,7 +29,32 @@ class ExitCode(IntEnum):
     """A daemon made no progress and ended. Nothing is lost: the next one continues at the bookmarks."""
 
 
-class MindInsightException(Exception):
+class Cause(StrEnum):
+    """Why a database failed."""
+
+    DOWN = "down"
+    LOCKED = "locked"
+    FULL = "full"
+    READ_ONLY = "read-only"
+    REFUSED = "refused"
+    """It does not take the user or the password."""
+    DENIED = "denied"
+    """The user or role may not do that."""
+    GONE = "gone"
+    REPLACED = "replaced"
+    CLOSED = "closed"
+    """A SQLite store that only its user can open."""
+    BUSY = "busy"
+    """All connections of this process are in use."""
+    CONFLICT = "conflict"
+    """The replay of a standby cancelled the question."""
+    TIMEOUT = "timeout"
+    DAMAGED = "damaged"
+    """What SQLite reads is no sound SQLite file."""
+    FAILED = "failed"
+
+
+class LineageStoreError(Exception):
     """An operation of the lineage store failed."""
 
     error_code: ClassVar[str] = "50540000"
@@ -43,24 +69,28 @@ class MindInsightException(Exception):
         return f"{self.message} {self.hint}" if self.hint else self.message
 
 
+MindInsightException = LineageStoreError
+"""The root of MindInsight's exceptions."""
+
+
 # --- MindInsight's lineage errors ---------------------------------------------------------------------------------
 
 
-class LineageParamTypeError(MindInsightException, TypeError):
+class LineageParamTypeError(LineageStoreError, TypeError):
     """A parameter has the wrong type."""
 
     error_code = "50542080"
     exit_code = ExitCode.USAGE
 
 
-class LineageParamValueError(MindInsightException, ValueError):
+class LineageParamValueError(LineageStoreError, ValueError):
     """A parameter has a value that is not allowed."""
 
     error_code = "50542081"
     exit_code = ExitCode.USAGE
 
 
-class LineageParamMissingError(MindInsightException):
+class LineageParamMissingError(LineageStoreError):
     """A required parameter is missing."""
 
     error_code = "50542082"
@@ -79,89 +109,51 @@ class LineageParamRaiseExceptionError(LineageParamTypeError):
     error_code = "50542084"
 
 
-class LineageParamRunContextError(MindInsightException):
+class LineageParamRunContextError(LineageStoreError):
     """The run context of a callback is not usable."""
 
     error_code = "50542180"
 
 
-class LineageGetModelFileError(MindInsightException):
+class LineageGetModelFileError(LineageStoreError):
     """The model file of a training cannot be read."""
 
     error_code = "50542190"
 
 
-class LineageLogError(MindInsightException):
+class LineageLogError(LineageStoreError):
     """A lineage event cannot be written."""
 
     error_code = "50542191"
 
 
-class LineageQuerySummaryDataError(MindInsightException):
+class LineageQuerySummaryDataError(LineageStoreError):
     """The lineage store cannot answer: the database failed."""
 
     error_code = "50542215"
 
 
-class LineageFileNotFoundError(MindInsightException):
+class LineageFileNotFoundError(LineageStoreError):
     """There is no log file, neither in the directory nor in the store."""
 
     error_code = "50542216"
 
 
-class LineageParamSummaryPathError(MindInsightException):
+class LineageParamSummaryPathError(LineageStoreError):
     """The path is neither a directory nor a train job that the store knows."""
 
     error_code = "50542217"
     exit_code = ExitCode.USAGE
 
 
-class LineageSearchConditionParamError(MindInsightException):
+class LineageSearchConditionParamError(LineageStoreError):
     """The search condition is refused."""
 
     error_code = "50542218"
     exit_code = ExitCode.USAGE
 
 
-class LineageErrors(IntEnum):
-    """MindInsight's lineage error numbers, by name: the decimal of each class's `error_code`."""
-
-    PARAM_TYPE_ERROR = int(LineageParamTypeError.error_code, 16)
-    PARAM_VALUE_ERROR = int(LineageParamValueError.error_code, 16)
-    PARAM_MISSING_ERROR = int(LineageParamMissingError.error_code, 16)
-    PARAM_SUMMARY_RECORD_ERROR = int(LineageParamSummaryRecordError.error_code, 16)
-    PARAM_RAISE_EXCEPTION_ERROR = int(LineageParamRaiseExceptionError.error_code, 16)
-    PARAM_RUN_CONTEXT_ERROR = int(LineageParamRunContextError.error_code, 16)
-    GET_MODEL_FILE_ERROR = int(LineageGetModelFileError.error_code, 16)
-    LOG_LINEAGE_ERROR = int(LineageLogError.error_code, 16)
-    QUERY_SUMMARY_DATA_ERROR = int(LineageQuerySummaryDataError.error_code, 16)
-    LINEAGE_FILE_NOT_FOUND_ERROR = int(LineageFileNotFoundError.error_code, 16)
-    LINEAGE_PARAM_SUMMARY_PATH_ERROR = int(LineageParamSummaryPathError.error_code, 16)
-    LINEAGE_PARAM_SEARCH_CONDITION_PARAM_ERROR = int(LineageSearchConditionParamError.error_code, 16)
-
-
-class LineageErrorMsg(Enum):
-    """MindInsight's lineage message texts, by name; `{}` takes the particulars."""
-
-    PARAM_TYPE_ERROR = "Param type error. {}"
-    PARAM_VALUE_ERROR = "Param value error. {}"
-    PARAM_MISSING_ERROR = "Param missing. {}"
-    PARAM_SUMMARY_RECORD_ERROR = "The summary record is invalid. {}"
-    PARAM_RAISE_EXCEPTION_ERROR = "The parameter raise_exception is invalid. {}"
-    PARAM_RUN_CONTEXT_ERROR = "The run context is invalid. {}"
-    GET_MODEL_FILE_ERROR = "Get model file error. {}"
-    LOG_LINEAGE_ERROR = "Log lineage error. {}"
-    QUERY_SUMMARY_DATA_ERROR = "Query summary data error: {}"
-    LINEAGE_FILE_NOT_FOUND_ERROR = "Lineage file not found error: {}"
-    LINEAGE_PARAM_SUMMARY_PATH_ERROR = "Summary path error: {}"
-    LINEAGE_PARAM_SEARCH_CONDITION_PARAM_ERROR = "Search_condition param error: {}"
-
-
 # --- our own ------------------------------------------------------------------------------------------------------
-
-
-class LineageStoreError(MindInsightException):
-    """The lineage store cannot do this."""
 
 
 class TrainJobNotFoundError(LineageStoreError):
@@ -248,13 +240,11 @@ class DatabaseUnavailableError(LineageQuerySummaryDataError):
 
     exit_code = ExitCode.DATABASE
 
-    def __init__(self, message: str | None = None, *, hint: str | None = None, cause: str = "failed") -> None:
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, cause: Cause = Cause.FAILED
+    ) -> None:
         super().__init__(message, hint=hint)
         self.cause = cause
-        """Why the database failed: down, locked, full, read-only, refused (the password), denied (permission), gone,
-        replaced, closed (a SQLite store that only its user can open), busy (all connections of this process are in
-        use), conflict (a standby's replay cancelled the query), timeout, damaged (a SQLite file), failed.
-        """
 
 
 class PermissionDeniedError(DatabaseUnavailableError):
@@ -317,13 +307,3 @@ class RecorderInUseError(LineageStoreError, RuntimeError):
 
 class LogDirectoryError(LineageStoreError, OSError):
     """Log files cannot be written into this directory."""
-
-
-__all__ = [
-    name
-    for name, value in list(globals().items())
-    if isinstance(value, type) and value.__module__ == __name__
-]
-
-
-CONFLICT = "conflict"

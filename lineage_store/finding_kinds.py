@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lineage_store.errors import Cause
+
 # ---- The row type of the tables of finding kinds: severity, text and remedies. Pure. Does not know any kind
 
 
@@ -228,8 +230,8 @@ LOG_FILES = (
         SOME_FILES,
         "{reason} Times in a row: {times}.",
         "It is left alone from now on; the other files go on. `lineage-store inspect` shows what is in it, "
-        "`lineage-store retry` has it tried again, with reading_deadline_s or reading_memory_bytes raised if those "
-        "were too little.",
+        "`lineage-store retry` has it tried again, with the limits reading_deadline_s or reading_memory_bytes raised "
+        "if those were too little.",
         heading="Files whose reading failed the reader",
         remedies={"again": "It is tried again, {left} more times; the other files go on."},
     ),
@@ -238,7 +240,7 @@ LOG_FILES = (
         SOME_FILES,
         "More than {most:,} places between the bytes {start:,} and {end:,} hold no frame or no event.",
         "What is before them is in the store; the rest is left alone. `lineage-store inspect` shows what is in it, "
-        "`lineage-store retry` reads on, with most_damages raised if that was too little.",
+        "`lineage-store retry` reads on, with the limit most_damages raised if that was too little.",
         heading="Files with damage everywhere",
     ),
     Kind(
@@ -473,7 +475,10 @@ STORE = (
     ),
     Kind("database_closed", STANDSTILL, "Its user alone may open it.", "Its owner lets others read it."),
     Kind(
-        "database_busy", STANDSTILL, "All connections are in use.", "Allow more with the setting pool_size."
+        "database_busy",
+        STANDSTILL,
+        "All connections are in use.",
+        "Allow more with the limit pool_size, or ask with fewer threads at once.",
     ),
     Kind(
         "database_timeout",
@@ -654,3 +659,8 @@ KINDS: dict[str, Kind] = {kind.name: kind for kinds in SECTIONS.values() for kin
 """Every kind by its name."""
 
 __all__ = ["KINDS", "SECTIONS", "Kind", "Severity"]
+
+
+def of_cause(cause: Cause) -> Kind:
+    """Return the kind of finding about a database that failed for this cause."""
+    return KINDS[f"database_{cause}"]

@@ -13,14 +13,13 @@ from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple, TypeVar
 
-from lineage_store.errors import ExitCode
-from lineage_store.finding_kinds import KINDS, Severity
+from lineage_store.errors import Cause, ExitCode
+from lineage_store.finding_kinds import KINDS, Severity, of_cause
 
 THE_STORE = "the store"
 """The subject of findings about the database."""
 THE_STANDBY = "the standby"
 """The subject of findings about the standby that answers questions."""
-_DATABASE = "database_"
 _NOTHING = object()
 T = TypeVar("T")
 MOST_CHARACTERS = 1000
@@ -165,15 +164,9 @@ def severity_of(kind: str) -> Severity:
     return KINDS[kind].severity if kind in KINDS else Severity.NOTE
 
 
-def of_database(cause: str, subject: str = THE_STORE, **more: Any) -> Finding:
+def of_database(cause: Cause, subject: str = THE_STORE, **more: Any) -> Finding:
     """Create the finding for a `DatabaseUnavailableError` with this cause."""
-    kind = f"{_DATABASE}{cause}"
-    return finding(kind if kind in KINDS else f"{_DATABASE}failed", subject, **more)
-
-
-def cause_in(found: Finding) -> str:
-    """Return the cause of the `DatabaseUnavailableError` that a finding was made from."""
-    return found.kind.removeprefix(_DATABASE)
+    return finding(of_cause(cause).name, subject, **more)
 
 
 def exit_code(findings: Iterable[Finding]) -> ExitCode:

@@ -11,6 +11,7 @@ import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -20,16 +21,16 @@ from hypothesis import HealthCheck, settings
 from helpers import databases
 from helpers.base_dirs import GOLDEN, copy_base_dir
 from helpers.standby import hot_standby
-from lineage_store.config import SETTING_FIELDS, Settings, load
+from lineage_store.config import Settings, load
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 if (
-    os.environ.get("LINEAGE_STORE_VECTORISED") == "false"
+    os.environ.get("LINEAGE_STORE_LIMITS") == "vectorised=false"
 ):  # `make test-plain`: not only where settings are loaded
-    Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in SETTING_FIELDS)
+    Settings.__init__.__defaults__ = tuple(getattr(load().settings, field.name) for field in fields(Settings))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -58,9 +58,38 @@ def test_a_number_of_a_file_that_is_none_is_refused(value: str, tmp_path: Path) 
 
 def test_a_count_that_no_database_holds_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r"batch_rows = '1000000000000000000000' \(environment\) must be at most"
+        ConfigError, match=r"keep_store_bytes = '1000000000000000000000' \(environment\) must be at most"
     ):
-        from_environment(batch_rows=str(10**21))
+        from_environment(keep_store_bytes=str(10**21))
+
+
+def test_limits_are_no_settings_and_come_from_one_variable(tmp_path: Path) -> None:
+    found = load(environment={"LINEAGE_STORE_LIMITS": "slow_reading_s=5, batch_rows=3"})
+    assert (found.settings.slow_reading_s, found.settings.batch_rows) == (5.0, 3)
+    assert "batch_rows" not in found.origins
+    with pytest.raises(ConfigError, match="Unknown limit 'batch_row' in LINEAGE_STORE_LIMITS") as refused:
+        load(environment={"LINEAGE_STORE_LIMITS": "batch_row=3"})
+    assert "batch_rows" in (refused.value.hint or "")
+    with pytest.raises(
+        ConfigError, match=r"batch_rows = 'many' \(LINEAGE_STORE_LIMITS\) must be a whole number"
+    ):
+        load(environment={"LINEAGE_STORE_LIMITS": "batch_rows=many"})
+
+
+def test_a_limit_given_as_a_setting_is_refused_with_where_it_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("batch_rows = 3\n")
+    for given in (
+        {"config_file": file, "environment": {}},
+        {"environment": {"LINEAGE_STORE_BATCH_ROWS": "3"}},
+    ):
+        with pytest.raises(ConfigError, match="is no setting but a limit") as refused:
+            load(**given)
+        assert "LINEAGE_STORE_LIMITS=batch_rows=" in (refused.value.hint or "")
+
+
+def test_there_are_no_more_settings_than_an_operator_reads() -> None:
+    assert len(SETTING_FIELDS) <= 40
 
 
 def test_in_a_table_the_whole_name_of_a_setting_is_told_as_that_of_the_table(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import lineage_store
-from lineage_store import LineageErrorMsg, LineageErrors, MindInsightException
+from lineage_store import LineageStoreError, MindInsightException, errors
+from lineage_store.errors import Cause
+from lineage_store.findings import of_database
 
 CODES = {
     "LineageParamTypeError": "50542080",
@@ -32,6 +34,14 @@ def test_a_seed_error_can_be_imported_raised_and_told_by_its_code(name: str, cod
     assert str(error_type()) == error_type.__doc__, "the docstring is the default message"
 
 
-def test_every_code_stands_in_the_table_of_numbers_with_a_message() -> None:
-    assert {f"{number:X}" for number in LineageErrors} == set(CODES.values())
-    assert {number.name for number in LineageErrors} == {message.name for message in LineageErrorMsg}
+def test_every_error_of_ours_is_caught_by_one_name() -> None:
+    ours = {
+        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert len(ours) > len(CODES)
+    assert all(issubclass(error, LineageStoreError) for error in ours)
+    assert MindInsightException is LineageStoreError
+
+
+def test_a_database_that_failed_is_a_finding_for_every_cause() -> None:
+    assert {of_database(cause).kind for cause in Cause} == {f"database_{cause}" for cause in Cause}

@@ -23,6 +23,7 @@ from sqlalchemy import URL, Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import (
+    Cause,
     DatabaseUnavailableError,
     LineageStoreError,
     NotAStoreError,
@@ -159,7 +160,7 @@ def _refuse_contents(engine: Engine, replace: bool) -> None:
             raise
         return
     except DatabaseUnavailableError as error:
-        if error.cause != "damaged":
+        if error.cause != Cause.DAMAGED:
             raise
         raise LineageStoreError(
             f"The store {safe_url(engine.url)} cannot be read: {error.message}",
@@ -278,7 +279,7 @@ def _close(path: Path) -> None:
         raise DatabaseUnavailableError(
             f"The SQLite store {path} is in use{f' by process {readers}' if readers else ''}: {error}.",
             hint="Stop the daemon, and whoever else has it open; then restore.",
-            cause="locked",
+            cause=Cause.LOCKED,
         ) from error
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from lineage_store.config import Settings
-from lineage_store.errors import AlteredStoreError, DatabaseUnavailableError, MindInsightException
+from lineage_store.errors import AlteredStoreError, Cause, DatabaseUnavailableError, MindInsightException
 from lineage_store.eventlog.formats import naming
 from lineage_store.fields import less_is_better
 from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
@@ -126,7 +126,7 @@ def _pages(url: str) -> Iterator[Finding]:
         return
     words, is_checked = look_for_damage(path, CHECKED_WITHIN_S)
     if words is not None:
-        yield of_database("damaged", what=f"The SQLite file is damaged: {words}.")
+        yield of_database(Cause.DAMAGED, what=f"The SQLite file is damaged: {words}.")
     elif not is_checked:
         yield finding("unchecked_store", THE_STORE, within_s=CHECKED_WITHIN_S, size_bytes=path.stat().st_size)
     else:

@@ -152,7 +152,7 @@ class State:
             raise RequestRefusedError(
                 f"{most} questions that take long are under way, which is the most at once; one client may have all "
                 "but one of them.",
-                hint="Ask again in a moment, or allow more with the setting serve_heavy_reads.",
+                hint="Ask again in a moment, or allow more with the limit serve_heavy_reads.",
                 reason="too_many_reads",
             ) from None
         try:

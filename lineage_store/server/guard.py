@@ -316,7 +316,7 @@ async def _read(receive: Receive, most: int) -> Message | None:
 def _too_large(most: int) -> RequestRefusedError:
     return RequestRefusedError(
         f"The body of the request has more than {most} bytes.",
-        hint="Ask for less, or allow more with the setting serve_body_bytes.",
+        hint="Ask for less, or allow more with the limit serve_body_bytes.",
         reason="body_too_large",
     )
 

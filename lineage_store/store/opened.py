@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 from lineage_store import config
 from lineage_store.config import Settings, user_directory
 from lineage_store.errors import (
-    CONFLICT,
+    Cause,
     ConfigError,
     DatabaseUnavailableError,
     LineageParamTypeError,
@@ -285,7 +285,7 @@ def asked_again(question: Callable[P, T]) -> Callable[P, T]:
         try:
             return question(*arguments, **named)
         except DatabaseUnavailableError as error:
-            if error.cause != CONFLICT:
+            if error.cause != Cause.CONFLICT:
                 raise
             return question(*arguments, **named)
         finally:

@@ -109,7 +109,7 @@ def test_what_takes_a_restart_is_told_by_name(sqlite_url: str, tmp_path: Path) -
     jobs([base_dir], "first")
     write(file)
     with daemon(file, sqlite_url, base_dir) as running:
-        told = running.reload("settings wait for a restart", pool_size=7)
-        assert told["settings"] == ["pool_size"]
+        told = running.reload("settings wait for a restart", statement_timeout_s=7.0)
+        assert told["settings"] == ["statement_timeout_s"]
         # What was named on the command line is followed on, whatever the file says.
         assert running.says("settings read again")[-1]["base_dirs"] == [str(base_dir)]

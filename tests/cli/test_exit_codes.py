@@ -137,8 +137,8 @@ def test_a_signal_ends_a_statement_at_work(run: Run, number: signal.Signals, cod
 
 
 def test_a_signal_lets_the_transaction_at_hand_finish(run: Run, on_sqlite: str, corpus: Path) -> None:
-    small = {"LINEAGE_STORE_CHUNK_BYTES": "4096", "LINEAGE_STORE_BATCH_BYTES": "4096"}
-    process = _start("ingest", corpus, url=on_sqlite, environment={**small, "LINEAGE_STORE_BATCH_FILES": "1"})
+    small = {"LINEAGE_STORE_LIMITS": "chunk_bytes=4096 batch_bytes=4096 batch_files=1"}
+    process = _start("ingest", corpus, url=on_sqlite, environment=small)
     wait_until(lambda: _count_events(run) > 0)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)

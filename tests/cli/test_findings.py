@@ -15,6 +15,7 @@ from helpers.base_dirs import ROOT
 from helpers.log_writer import Log
 from helpers.program import Run
 from lineage_store import LineageStore
+from lineage_store.errors import Cause
 from lineage_store.finding_kinds import KINDS, SECTIONS, Kind, Severity
 from lineage_store.findings import Finding, exit_code, finding, of_database, severity_of
 from lineage_store.store.catalog import registry
@@ -65,8 +66,7 @@ def test_a_finding_says_what_since_when_and_what_to_do() -> None:
     found = finding("torn_file", "run/x", pending=5)
     assert str(found).startswith("run/x: Its writer has finished in the middle of a frame: the last 5 bytes")
     assert str(found).endswith(KINDS["torn_file"].remedy)
-    assert of_database("locked", what="Locked.", remedy="Wait.").kind == "database_locked"
-    assert of_database("unheard-of").kind == "database_failed"
+    assert of_database(Cause.LOCKED, what="Locked.", remedy="Wait.").kind == "database_locked"
 
 
 def test_a_kind_of_a_newer_release_is_noted() -> None:

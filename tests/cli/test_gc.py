@@ -275,7 +275,7 @@ def test_old_scalars_are_thinned_when_asked_for_and_told_to_be(
     log.write_summary(base_dir / "old").chmod(0o400)
     run("ingest", base_dir)
     monkeypatch.setenv("LINEAGE_STORE_KEEP_EVERY_STEP_DAYS", "90")
-    monkeypatch.setenv("LINEAGE_STORE_KEEP_THINNED_BUCKETS", "10")
+    monkeypatch.setenv("LINEAGE_STORE_LIMITS", "keep_thinned_buckets=10")
     (listed,) = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
     assert (listed["train_id"], listed["tag"], listed["samples"]) == ("./old", "long", 500)
     assert (listed["policy"], listed["on_disk"]) == ("keep_every_step_days = 90", True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
+from lineage_store.errors import Cause
 from lineage_store.findings import of_database
 from lineage_store.ingest.daemon import status_file
 from lineage_store.ingest.daemon.status_file import ENDED, LEADS, STOPPED, DaemonStatus, StatusFile
@@ -21,7 +22,7 @@ from lineage_store.store.database.db import identity
 STORE = "postgresql://host:5432/lineage"
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 LEADING = DaemonStatus("/runs/\udcff", "host:1:a", LEADS)
-FULL = of_database("full", LEADING.base_dir, what="No space left.", remedy="Free some.", since=SINCE)
+FULL = of_database(Cause.FULL, LEADING.base_dir, what="No space left.", remedy="Free some.", since=SINCE)
 KEPT = DaemonStatus(LEADING.base_dir, LEADING.holder, LEADS, FULL)
 WRITING = """
 import os, sys

@@ -31,7 +31,7 @@ from helpers.standby import cut_off, execute, hot_standby, paused, promote, wait
 from helpers.waiting import wait_until
 from lineage_store import DatabaseUnavailableError, LineageStore
 from lineage_store.config import Settings
-from lineage_store.errors import CONFLICT, MindInsightException
+from lineage_store.errors import Cause, MindInsightException
 from lineage_store.ingest.daemon import follower, scheduler
 from lineage_store.ingest.daemon.scheduler import Wanted
 from lineage_store.ingest.scan import directory_cache
@@ -177,7 +177,7 @@ class _Pair:
             try:
                 return ask()
             except DatabaseUnavailableError as error:
-                if error.cause != CONFLICT or time.monotonic() > end:
+                if error.cause != Cause.CONFLICT or time.monotonic() > end:
                     raise
                 self.ended += 1
 

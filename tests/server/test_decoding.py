@@ -112,7 +112,7 @@ def of_server(client: httpx.Client, pid: int, tag: str) -> Served:
 @pytest.fixture
 def five_slow_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's own process answers five slow questions at once, of which one client has four."""
-    monkeypatch.setenv("LINEAGE_STORE_SERVE_HEAVY_READS", "5")
+    monkeypatch.setenv("LINEAGE_STORE_LIMITS", "serve_heavy_reads=5")
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from helpers.databases import end_all_sessions
 from helpers.engines import opened
 from lineage_store import LineageStore
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, LineageParamTypeError
-from lineage_store.findings import cause_in
 from lineage_store.program import command_of
 from lineage_store.store.database import db
 from lineage_store.store.database.connections import renew
@@ -178,9 +177,9 @@ def test_an_error_that_tells_nothing_is_held_against_the_disk(
     disk = os.statvfs(path)
     shown = os.statvfs_result((1, 1, *tuple(disk)[2:4], free_bytes, *tuple(disk)[5:]))
     monkeypatch.setattr(os, "statvfs", lambda _: shown)
-    why = cause_of(sqlite3.OperationalError(words), words, path)
-    assert cause_in(why) == cause
-    assert ("Free some space" in why.remedy) == (cause == "full")
+    found, remedy = cause_of(sqlite3.OperationalError(words), words, path)
+    assert found == cause
+    assert ("Free some space" in remedy) == (cause == "full")
 
 
 def test_a_store_that_becomes_read_only_is_told(path: Path, sqlite_engine: Engine) -> None:

@@ -2,7 +2,7 @@
 
 In: a buffer whose segments are parts of summary files. Out: their valid frames; their scalars, histograms, images and
 tensors as columns; and the indices of frames left for `events` to decode. Promises: frames and values are bit for bit
-those that `framing` and `events` return. The setting `vectorised = false` turns it off, which changes only the speed.
+those that `framing` and `events` return. The limit `vectorised=false` turns it off, which changes only the speed.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lineage_store.config import Settings
 from lineage_store.errors import (
+    Cause,
     DatabaseUnavailableError,
     LeaseHeldError,
     LeaseLostError,
@@ -45,7 +46,7 @@ from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.plain_values import from_unix, iso
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.connections import GONE, REPLACED, renew
+from lineage_store.store.database.connections import renew
 from lineage_store.store.database.db import apart, reading, writing
 from lineage_store.store.leases import Lease, holder_name
 from lineage_store.texts import without_passwords
@@ -55,7 +56,7 @@ _SOON = 20
 """A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
 this many times per lease term."""
 _EXPECTED = (DatabaseUnavailableError, DBAPIError, LineageParamSummaryPathError, ReaderStuckError, OSError)
-_MAY_BE_ANOTHER = ("down", GONE, REPLACED)
+_MAY_BE_ANOTHER = (Cause.DOWN, Cause.GONE, Cause.REPLACED)
 """After these failures the database may be a restored backup: what was remembered of it may no longer be true."""
 _SPREADING = threading.Lock()
 """Held by a follower that may take a shard from another daemon: one at a time, for each changes how many both lead."""
@@ -280,7 +281,7 @@ class Follower:
     def _fail(self, error: Exception, *, expected: bool) -> None:
         self._forget_batches()
         if isinstance(error, DatabaseUnavailableError):
-            if error.cause != "busy":
+            if error.cause != Cause.BUSY:
                 for engine in (self._engine, self._renewing):
                     renew(engine)  # connections made before the failure may never work again
             if error.cause in _MAY_BE_ANOTHER:

@@ -224,7 +224,7 @@ def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> I
 log = logging.getLogger(__name__)
 
 _NEED_A_RESTART = (
-    *("database_url", "read_database_url", "allow_network_filesystem", "pool_size", "statement_timeout_s"),
+    *("database_url", "read_database_url", "allow_network_filesystem", "statement_timeout_s"),
     "metrics_port",
 )
 _OF_OTHERS = ("base_dirs", "log_", "serve_", "mindinsight_", "notify_", *_NEED_A_RESTART)

@@ -59,7 +59,7 @@ class Rows:
 def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     """Decode all complete frames of chunks, one chunk per file; stop in a file at `batch_rows` rows of lineage.
 
-    With the setting `vectorised` the fast path is used where possible; the rows are the same without it.
+    With `vectorised` the fast path is used where possible; the rows are the same without it.
     """
     samples = SampleGatherer([chunk.file for chunk in chunks])
     collected = [

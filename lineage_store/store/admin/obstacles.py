@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
+from lineage_store.errors import Cause
 from lineage_store.findings import THE_STORE, Finding, finding, of_database
 from lineage_store.paths import beside
 from lineage_store.program import command_of
@@ -47,14 +48,15 @@ def obstacle_to(engine: Engine) -> Finding | None:
 
 
 def _to_file(path: Path) -> Finding | None:
-    if (cause := of_disk(path)) is not None:
-        return cause
-    return None if writer_of(path) is None else of_database("locked", remedy=locked_remedy(path))
+    if (found := of_disk(path)) is not None:
+        cause, remedy = found
+        return of_database(cause, remedy=remedy)
+    return None if writer_of(path) is None else of_database(Cause.LOCKED, remedy=locked_remedy(path))
 
 
 def _to_server(connection: Connection) -> Finding | None:
     if connection.execute(_READS_ONLY).scalar_one():
-        return of_database("read-only", remedy=ONLY_READS)
+        return of_database(Cause.READ_ONLY, remedy=ONLY_READS)
     blocker = connection.execute(_BLOCKER).first()
     if blocker is None:
         return None
@@ -62,7 +64,7 @@ def _to_server(connection: Connection) -> Finding | None:
     since = f", in a transaction since {begun:%Y-%m-%d %H:%M:%S} UTC" if begun else ""
     who = f"Session {blocker.pid} of role {blocker.usename} has locked others out{since}"
     remedy = f"{who}: wait for it, or end it (SELECT pg_terminate_backend({blocker.pid}))."
-    return of_database("locked", remedy=remedy)
+    return of_database(Cause.LOCKED, remedy=remedy)
 
 
 # ---- The write-ahead log of a SQLite store: how large it is, and which readers keep it from being checkpointed

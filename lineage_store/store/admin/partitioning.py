@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.schema import SetTableComment
 
-from lineage_store.errors import DatabaseUnavailableError, LineageStoreError
+from lineage_store.errors import Cause, DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.database.db import reading, writing
 from lineage_store.store.database.sql import execute_as_written
 from lineage_store.store.schema import attestation, descriptions, distribution, partitions, upgrade
@@ -112,7 +112,7 @@ def _is_dropped(engine: Engine, table: str) -> bool:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
             partitions.drop_vacated(connection, table)
     except DatabaseUnavailableError as error:
-        if error.cause != "locked":
+        if error.cause != Cause.LOCKED:
             raise
         time.sleep(LOCK_WAIT_MS / 1000)  # let those go first who waited behind us
         return False
@@ -223,7 +223,7 @@ def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
             _put_in_place(connection, by_jobs)
     except DatabaseUnavailableError as error:
-        if error.cause != "locked":
+        if error.cause != Cause.LOCKED:
             raise
         return False
     return True

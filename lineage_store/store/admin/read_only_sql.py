@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine
 
 from lineage_store.errors import (
-    CONFLICT,
+    Cause,
     DatabaseUnavailableError,
     LineageParamTypeError,
     LineageParamValueError,
     LineageQuerySummaryDataError,
 )
-from lineage_store.findings import cause_in, of_database
+from lineage_store.finding_kinds import of_cause
 from lineage_store.store.admin import sqlite_reader
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import connected, open_engine, sqlite_path
@@ -293,22 +293,22 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
         yield
     except errors as error:
         if is_damage(error):
-            hint = of_database("damaged").remedy
+            hint = of_cause(Cause.DAMAGED).remedy
             raise DatabaseUnavailableError(
-                f"The SQLite file is damaged: {error}.", hint=hint, cause="damaged"
+                f"The SQLite file is damaged: {error}.", hint=hint, cause=Cause.DAMAGED
             ) from error
         if deadline.ran_out:
             raise LineageQuerySummaryDataError(
                 f"The statement took longer than {deadline.seconds:g} s to its first row and was ended.",
                 hint="Narrow it down, or allow more with --timeout SECONDS.",
             ) from error
-        cause = str(error).strip().splitlines()[0].rstrip(".")
-        why = cause_of(error, cause, None)
-        if cause_in(why) == CONFLICT:
+        words = str(error).strip().splitlines()[0].rstrip(".")
+        cause, remedy = cause_of(error, words, None)
+        if cause == Cause.CONFLICT:
             raise DatabaseUnavailableError(
-                f"The statement was ended: {cause}.", hint=why.remedy, cause=CONFLICT
+                f"The statement was ended: {words}.", hint=remedy, cause=cause
             ) from error
-        raise _refused(cause, _hint(cause)) from error
+        raise _refused(words, _hint(words)) from error
 
 
 def _refused(cause: str, hint: str | None) -> LineageQuerySummaryDataError:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.errors import Cause, DatabaseUnavailableError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -61,7 +61,9 @@ class Cancellation:
 
     def _require_somebody(self) -> None:
         if self._cancelled.is_set():
-            raise DatabaseUnavailableError("Nobody waits for the answer to this question.", cause="timeout")
+            raise DatabaseUnavailableError(
+                "Nobody waits for the answer to this question.", cause=Cause.TIMEOUT
+            )
 
 
 _CURRENT: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)

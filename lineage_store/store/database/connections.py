@@ -28,7 +28,7 @@ from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DisconnectionError, InvalidatePoolError, NoSuchModuleError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
-from lineage_store.errors import ConfigError, DatabaseUnavailableError, PermissionDeniedError
+from lineage_store.errors import Cause, ConfigError, DatabaseUnavailableError, PermissionDeniedError
 from lineage_store.finding_kinds import KINDS
 from lineage_store.paths import (
     Identity,
@@ -158,7 +158,7 @@ def _refuse_out_of_reach(path: Path) -> None:
         raise PermissionDeniedError(
             f"The SQLite store {path} cannot be reached: this user may not look into its directory.",
             hint="Be its user, or read a snapshot that its user makes (`lineage-store publish FILE`).",
-            cause="closed",
+            cause=Cause.CLOSED,
         ) from error
     except OSError:
         return
@@ -230,7 +230,7 @@ def read_only_uri(path: Path) -> str:
             f"this user may not make {log.name} and {index.name}, without which SQLite does not read it.",
             hint="Read it while its user's daemon runs, read a snapshot that its user makes "
             "(`lineage-store publish FILE`), or be its user.",
-            cause="closed",
+            cause=Cause.CLOSED,
         )
     return f"{uri}&readonly_shm=1"  # a -shm file that this user creates would lock the store's user out
 
@@ -409,7 +409,6 @@ os.register_at_fork(after_in_child=_WATCH.begin)
 # content is first written into the file if that is safe. Does not know the content of the files.
 
 
-GONE, REPLACED = "gone", "replaced"
 _NEVER_REMOVE = (
     "Never remove {} while the store is open: labels and remarks that were written last may be lost. Try again: what "
     "is missing of log files is read again."
@@ -491,14 +490,14 @@ def _gone(path: Path) -> DatabaseUnavailableError:
     return DatabaseUnavailableError(
         f"The SQLite store {path} was removed while it was in use.",
         hint=KINDS["database_gone"].remedy,
-        cause=GONE,
+        cause=Cause.GONE,
     )
 
 
 def _replaced(path: Path, hint: str, *, lost: str | None = None) -> DatabaseUnavailableError:
     how = f"lost its write-ahead log {lost}" if lost else "was replaced by another file"
     return DatabaseUnavailableError(
-        f"The SQLite store {path} {how} while it was in use.", hint=hint, cause=REPLACED
+        f"The SQLite store {path} {how} while it was in use.", hint=hint, cause=Cause.REPLACED
     )
 
 

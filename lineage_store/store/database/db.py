@@ -26,6 +26,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from lineage_store.config import Settings
 from lineage_store.errors import (
+    Cause,
     ConfigError,
     DatabaseUnavailableError,
     LineageParamTypeError,
@@ -33,7 +34,6 @@ from lineage_store.errors import (
     PermissionDeniedError,
     ReadOnlyStoreError,
 )
-from lineage_store.findings import cause_in
 from lineage_store.store.database import connections
 from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.failures import cause_of, is_damage
@@ -257,19 +257,19 @@ def unavailable(engine: Engine, error: DBAPIError) -> DatabaseUnavailableError:
 
 
 def _unavailable(engine: Engine, error: BaseException | None, said: str) -> DatabaseUnavailableError:
-    cause = without_passwords(said)
-    why = cause_of(error, cause, sqlite_path(engine.url))
-    kind = PermissionDeniedError if cause_in(why) == "denied" else DatabaseUnavailableError
-    return kind(f"The database {safe_url(engine.url)} failed: {cause}.", hint=why.remedy, cause=cause_in(why))
+    words = without_passwords(said)
+    cause, remedy = cause_of(error, words, sqlite_path(engine.url))
+    kind = PermissionDeniedError if cause == Cause.DENIED else DatabaseUnavailableError
+    return kind(f"The database {safe_url(engine.url)} failed: {words}.", hint=remedy, cause=cause)
 
 
 def _no_connection_free(engine: Engine) -> DatabaseUnavailableError:
     return DatabaseUnavailableError(
         f"All connections of this process to the database {safe_url(engine.url)} are in use, and none came back within "
         f"{connections.WAIT_S:g} s.",
-        hint=f"Allow more than {connections.size_of(engine)} with the setting pool_size, "
+        hint=f"Allow more than {connections.size_of(engine)} with the limit pool_size, "
         "or ask with fewer threads at once.",
-        cause="busy",
+        cause=Cause.BUSY,
     )
 
 

@@ -1,7 +1,7 @@
 """Why a database failed, and what to do: turn a driver's error into one of a few causes.
 
-In: an error of the driver, and the SQLite file if there is one. Out: a finding with a cause and a remedy. The cause
-comes from the error's code if the code says it, else from the words of the message.
+In: an error of the driver, and the SQLite file if there is one. Out: the cause, and a remedy. The cause comes from the
+error's code if the code says it, else from the words of the message.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from lineage_store.errors import CONFLICT
-from lineage_store.finding_kinds import KINDS
-from lineage_store.findings import Finding, of_database
+from lineage_store.errors import Cause
+from lineage_store.finding_kinds import of_cause
 from lineage_store.paths import beside
 from lineage_store.program import command_of, is_stopped
 
 UNABLE_TO_OPEN = "Does its directory exist, and may this user write there?"
-SPACE = KINDS["database_full"].remedy
+SPACE = of_cause(Cause.FULL).remedy
 ONLY_READS = (
     "This server or role only reads (a standby, or default_transaction_read_only): ingest where it may write."
 )
@@ -37,13 +36,13 @@ _NOT_READABLE = (
 )
 TOO_LONG = "The statement was ended: ask for less, or allow more with the setting statement_timeout_s."
 _OF_SQLITE = {
-    5: "locked",
-    6: "locked",
-    8: "read-only",
-    9: "timeout",
-    11: "damaged",
-    13: "full",
-    26: "damaged",
+    5: Cause.LOCKED,
+    6: Cause.LOCKED,
+    8: Cause.READ_ONLY,
+    9: Cause.TIMEOUT,
+    11: Cause.DAMAGED,
+    13: Cause.FULL,
+    26: Cause.DAMAGED,
 }
 """By primary result code: BUSY, LOCKED, READONLY, INTERRUPT, CORRUPT, FULL, NOTADB."""
 _MAGIC = b"SQLite format 3\0"
@@ -51,78 +50,81 @@ _BEGINNING_BYTES = 1 << 20
 _OF_A_STORE = b"lineage_store_version"
 """In the first page of every store's file: the name of a table."""
 _OF_SQLSTATE = {
-    "25006": "read-only",
-    "40001": CONFLICT,
-    "40P01": "locked",
-    "42501": "denied",
-    "53100": "full",
-    "55P03": "locked",
-    "57014": "timeout",
-    "57P01": "down",
-    "57P02": "down",
-    "57P03": "down",
+    "25006": Cause.READ_ONLY,
+    "40001": Cause.CONFLICT,
+    "40P01": Cause.LOCKED,
+    "42501": Cause.DENIED,
+    "53100": Cause.FULL,
+    "55P03": Cause.LOCKED,
+    "57014": Cause.TIMEOUT,
+    "57P01": Cause.DOWN,
+    "57P02": Cause.DOWN,
+    "57P03": Cause.DOWN,
 }
 _REMEDIES = (
     # Words in the message; the cause, if the code says none; the remedy.
-    ("locked", "locked", "Another session of this process has it: wait."),
+    ("locked", Cause.LOCKED, "Another session of this process has it: wait."),
     (
         "lock timeout",
-        "locked",
+        Cause.LOCKED,
         "Another session holds a lock, such as an upgrade or a transaction that was left open: "
         "pg_blocking_pids() and the view pg_stat_activity tell which.",
     ),
-    ("permission denied", "denied", _NOT_GRANTED),
-    ("must be owner", "denied", _NOT_GRANTED),
-    ("must be able to SET ROLE", "denied", _NOT_GRANTED),
-    ("statement timeout", "timeout", TOO_LONG),
-    ("interrupted", "timeout", TOO_LONG),
-    ("read-only transaction", "read-only", ONLY_READS),
+    ("permission denied", Cause.DENIED, _NOT_GRANTED),
+    ("must be owner", Cause.DENIED, _NOT_GRANTED),
+    ("must be able to SET ROLE", Cause.DENIED, _NOT_GRANTED),
+    ("statement timeout", Cause.TIMEOUT, TOO_LONG),
+    ("interrupted", Cause.TIMEOUT, TOO_LONG),
+    ("read-only transaction", Cause.READ_ONLY, ONLY_READS),
     (
         "idle-in-transaction",
-        "failed",
+        Cause.FAILED,
         "This process stood still in a transaction, stopped or starved, until the server gave it up: try again.",
     ),
-    ("readonly", "read-only", READ_ONLY),
-    ("unable to open", "failed", UNABLE_TO_OPEN),
-    ("no such table", "failed", "Run `lineage-store init` first."),
-    ("full", "full", SPACE),
-    ("No space left", "full", SPACE),
-    ("password", "refused", "Check user and password (PGPASSFILE or the URL)."),
+    ("readonly", Cause.READ_ONLY, READ_ONLY),
+    ("unable to open", Cause.FAILED, UNABLE_TO_OPEN),
+    ("no such table", Cause.FAILED, "Run `lineage-store init` first."),
+    ("full", Cause.FULL, SPACE),
+    ("No space left", Cause.FULL, SPACE),
+    ("password", Cause.REFUSED, "Check user and password (PGPASSFILE or the URL)."),
 )
 _OF_CONFLICT = "conflict with recovery"
 """Needed because the codes of such an error are also those of deadlocks and of servers that shut down."""
-_IS_IT_UP = KINDS["database_down"].remedy
+_IS_IT_UP = of_cause(Cause.DOWN).remedy
 _IS_IT_WELL = "Is its disk well? The system's log may tell."
 _LITTLE_BYTES = 1 << 20
 
 
-def cause_of(error: BaseException | None, words: str, path: Path | None) -> Finding:
-    """Return why the driver raised `error`; `words` is its message's first line, `path` the SQLite file, if any."""
-    kind, remedy = next(
-        ((kind, remedy) for word, kind, remedy in _REMEDIES if word in words), ("failed", _IS_IT_UP)
+def cause_of(error: BaseException | None, words: str, path: Path | None) -> tuple[Cause, str]:
+    """Return why the driver raised `error`, and what to do.
+
+    `words` is its message's first line, `path` the SQLite file, if any.
+    """
+    cause, remedy = next(
+        ((cause, remedy) for word, cause, remedy in _REMEDIES if word in words), (Cause.FAILED, _IS_IT_UP)
     )
-    kind = _kind_by_code(error) or kind
-    if kind == CONFLICT or _OF_CONFLICT in words:
-        return of_database(CONFLICT)
+    cause = _cause_by_code(error) or cause
+    if cause == Cause.CONFLICT or _OF_CONFLICT in words:
+        return Cause.CONFLICT, of_cause(Cause.CONFLICT).remedy
     if path is None:
-        return of_database(kind, remedy=remedy)
+        return cause, remedy
     if path.exists() and not os.access(path, os.R_OK):
-        return of_database("denied", remedy=_NOT_READABLE)
+        return Cause.DENIED, _NOT_READABLE
     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
-        return of_database(kind, remedy=_HALF_MADE)
-    if kind == "locked":
-        return of_database(kind, remedy=locked_remedy(path))
-    if kind == "damaged":
-        return of_database(kind)
+        return cause, _HALF_MADE
+    if cause == Cause.LOCKED:
+        return cause, locked_remedy(path)
+    if cause == Cause.DAMAGED:
+        return cause, of_cause(cause).remedy
     if remedy not in (_IS_IT_UP, UNABLE_TO_OPEN):
-        return of_database(kind, remedy=remedy)
+        return cause, remedy
     # On a full disk SQLite also says "disk I/O error", when a file beside the database cannot grow.
-    return of_disk(path) or of_database(kind, remedy=_IS_IT_WELL if remedy == _IS_IT_UP else remedy)
+    return of_disk(path) or (cause, _IS_IT_WELL if remedy == _IS_IT_UP else remedy)
 
 
 def is_damage(error: BaseException | None) -> bool:
     """Return whether SQLite says that what it reads is no sound SQLite file."""
-    return isinstance(error, sqlite3.DatabaseError) and _kind_by_code(error) == "damaged"
+    return isinstance(error, sqlite3.DatabaseError) and _cause_by_code(error) == Cause.DAMAGED
 
 
 def was_a_store(path: Path) -> bool:
@@ -136,24 +138,24 @@ def was_a_store(path: Path) -> bool:
     return header.startswith(_MAGIC) or not header.strip(b"\0") or _OF_A_STORE in beginning
 
 
-def of_disk(path: Path) -> Finding | None:
-    """Return a finding if the disk or the permissions keep this user from writing a SQLite file; else None."""
+def of_disk(path: Path) -> tuple[Cause, str] | None:
+    """Return why the disk or the permissions keep this user from writing a SQLite file, and what to do; else None."""
     try:
         disk = os.statvfs(path)
     except OSError:
         return None
     if disk.f_flag & os.ST_RDONLY or not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        return of_database("read-only", remedy=READ_ONLY)
-    return of_database("full", remedy=SPACE) if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES else None
+        return Cause.READ_ONLY, READ_ONLY
+    return (Cause.FULL, SPACE) if disk.f_bavail * disk.f_frsize < _LITTLE_BYTES else None
 
 
-def _kind_by_code(error: BaseException | None) -> str | None:
+def _cause_by_code(error: BaseException | None) -> Cause | None:
     if isinstance(error, sqlite3.Error):
         return _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
     sqlstate = getattr(error, "sqlstate", None)
     if sqlstate is None:  # there was no answer of a server
-        return None if error is None or "password" in str(error) else "down"
-    return "down" if sqlstate.startswith("08") else _OF_SQLSTATE.get(sqlstate)
+        return None if error is None or "password" in str(error) else Cause.DOWN
+    return Cause.DOWN if sqlstate.startswith("08") else _OF_SQLSTATE.get(sqlstate)
 
 
 def locked_remedy(path: Path) -> str:

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, PrimaryKeyConstraint, UniqueConstraint, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from lineage_store.errors import PermissionDeniedError
+from lineage_store.errors import Cause, PermissionDeniedError
 from lineage_store.store.schema import descriptions, distribution, partitions
 from lineage_store.store.schema.tables import STATISTICS, exists_on, metadata
 from lineage_store.store.schema.views import VIEWS
@@ -327,7 +327,7 @@ def compared(connection: Connection, version_table: str, make: Make) -> Attested
     if connection.dialect.name == "sqlite":
         return examine(connection, version_table, make=make)
     if not connection.execute(_MAY).scalar():
-        raise PermissionDeniedError("This role may not make temporary tables.", cause="denied")
+        raise PermissionDeniedError("This role may not make temporary tables.", cause=Cause.DENIED)
     found = _seen(connection, version_table)
     jobs = partitions.is_partitioned(connection)
     with connection.begin_nested() as taken_back:

@@ -22,6 +22,7 @@ from sqlalchemy.engine import URL, make_url
 
 from lineage_store.errors import (
     AlteredStoreError,
+    Cause,
     ConfigError,
     DatabaseUnavailableError,
     NotAStoreError,
@@ -30,7 +31,7 @@ from lineage_store.errors import (
     SchemaTooOldError,
     UnfinishedCopyError,
 )
-from lineage_store.store.database.connections import APPLICATION_ID, GONE
+from lineage_store.store.database.connections import APPLICATION_ID
 from lineage_store.store.database.db import is_read_only, open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import was_a_store
 from lineage_store.store.database.sql import execute_as_written
@@ -258,7 +259,7 @@ def no_store(url: str | URL) -> SchemaTooOldError | DatabaseUnavailableError:
     hint = "Check the path; `lineage-store init` makes a store there, and so does `ingest`."
     if not path.parent.exists():
         hint = f"Check the path: the directory {path.parent} does not exist, or is not mounted."
-    return DatabaseUnavailableError(text, hint=hint, cause=GONE)
+    return DatabaseUnavailableError(text, hint=hint, cause=Cause.GONE)
 
 
 def migrations_path() -> Path:
@@ -350,7 +351,7 @@ def _foreign_file_named(engine: Engine) -> Iterator[None]:
         yield
     except DatabaseUnavailableError as error:
         path = sqlite_path(engine.url)
-        if error.cause == "damaged" and path is not None and not was_a_store(path):
+        if error.cause == Cause.DAMAGED and path is not None and not was_a_store(path):
             raise _not_a_store(engine, "is a file of another kind") from error
         raise
 
