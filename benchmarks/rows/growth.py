@@ -47,7 +47,7 @@ from pathlib import Path
 from lineage_store.config import Settings
 from lineage_store.ingest import refresh
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.store.database.engine import open_engine
+from lineage_store.store.database.db import open_engine
 engine, base_dir, began = open_engine(sys.argv[1]), Path(sys.argv[2]), time.perf_counter()
 if sys.argv[3] == "takeover":
     follower = Follower(engine, base_dir, Settings())

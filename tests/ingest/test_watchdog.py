@@ -178,7 +178,7 @@ def test_all_have_beaten_only_when_each_has_again() -> None:
 DAEMON = """
 import os, sys, time
 from functools import partial
-from lineage_store import LineageStore, logs
+from lineage_store import LineageStore, program
 from lineage_store.config import Settings
 from lineage_store.ingest.daemon import scheduler, watchdog
 url, hung, *base_dirs = sys.argv[1:]
@@ -208,7 +208,7 @@ def clock():
 os.scandir, watchdog.Pulse.beat = hang, noted
 scheduler.StandstillWatch = partial(watchdog.StandstillWatch, monotonic=clock)
 scheduler.READING_ENDS_WITHIN_S = scheduler.STOPS_WITHIN_S = float(os.environ["STOPS_WITHIN_S"])
-logs.configure("info", "json")
+program.configure("info", "json")
 patience_s = float(os.environ["PATIENCE_S"])
 settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05, reading_deadline_s=patience_s,
     progress_deadline_s=patience_s)

@@ -33,9 +33,9 @@ KINDS = ["sqlite", "postgresql"]
 _KILLED = """
 import os, signal, sys
 from sqlalchemy import Engine, event
-from lineage_store.operations import store_copy, table_rows
+from lineage_store.operations import store_copy
 
-table_rows.ROWS_AT_A_TIME, table_rows.SAMPLES_AT_A_TIME, store_copy._BATCHES = 3, 5, 1
+store_copy.ROWS_AT_A_TIME, store_copy.SAMPLES_AT_A_TIME, store_copy._BATCHES = 3, 5, 1
 writes_left = int(sys.argv[3])
 
 @event.listens_for(Engine, "commit")
