@@ -2,8 +2,8 @@
 
 In: nothing; `line`, `step` and `append` write such files. Out: JSON_LINES, the row that a table of formats needs.
 `metrics-<unix s>-<rank>.jsonl` has a step per line, `{"time", "step", "values": {tag: number or list}}`; lists are
-tensors. `about-<unix s>.jsonl` has lineage, `{"time", "kind", "content"}`. A frame is a line; a file is finished when
-it was not written to for an hour.
+tensors. `about-<unix s>.jsonl` has lineage, `{"time", "events": [{"kind", "content"}]}`. A frame is a line; a file is
+finished when it was not written to for an hour.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _parsed(payload: bytes) -> dict[str, Any]:
 def _decode(payload: bytes, kind: str) -> Sequence[Value]:
     event = _parsed(payload)
     if kind == "lineage":
-        return [LineageEvent(event["time"], event["kind"], event["content"])]
+        return [LineageEvent(event["time"], each["kind"], each["content"]) for each in event["events"]]
     return list(_values(event))
 
 
@@ -125,6 +125,16 @@ JSON_LINES = LogFormat(
 def line(**event: Any) -> bytes:
     """Return the line of one event."""
     return json.dumps(event).encode() + b"\n"
+
+
+def about(time: float, **contents: dict[str, Any]) -> bytes:
+    """Return the line of lineage events, each given as its kind and content."""
+    return several(time, *contents.items())
+
+
+def several(time: float, *events: tuple[str, dict[str, Any]]) -> bytes:
+    """Return the line of lineage events, of which several may be of one kind."""
+    return line(time=time, events=[{"kind": kind, "content": content} for kind, content in events])
 
 
 def step(number: int, **values: float | list[float]) -> bytes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from helpers.ingesting import ledger_is_closed, open_problems, rows
-from helpers.json_lines import JSON_LINES, append, finish, line, step
+from helpers.json_lines import JSON_LINES, about, append, finish, several, step
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -20,8 +21,8 @@ from lineage_store.operations import verify
 from lineage_store.operations.why import why
 
 SETTINGS = Settings(chunk_bytes=4096, suspect_grace_s=0)
-TRAINED = line(time=1.0, kind="train", content={"algorithm": {"network": "Transformer", "loss": 0.25}})
-TESTED = line(time=2.0, kind="eval", content={"metric": '{"accuracy": 0.75}'})
+TRAINED = about(1.0, train={"algorithm": {"network": "Transformer", "loss": 0.25}})
+TESTED = about(2.0, eval={"metric": '{"accuracy": 0.75}'})
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +178,53 @@ def test_why_and_inspect_know_the_format(store: LineageStore, base_dir: Path, me
     parts = list(inspection.inspect(io.BytesIO(metrics.read_bytes() + b"{"), log_format, kind))
     assert [(part.state, part.step) for part in parts] == [("good", 1), ("good", 2), ("pending", None)]
     assert parts[0].content == "scalar loss = 2, tensor w float32 [2]"
+
+
+EVENTS = (
+    ("user_info", {"seed": 1, "author": "Ada"}),
+    ("eval", {"metric": '{"accuracy": 0.5}', "epoch": 1}),
+    ("eval", {"metric": '{"accuracy": 0.75}', "epoch": 2}),
+    ("user_info", {"seed": 2}),
+)
+
+
+@pytest.mark.parametrize("ingests", [1, 2])
+def test_several_lineage_events_of_one_frame_are_all_kept_in_their_order(
+    store: LineageStore, base_dir: Path, ingests: int
+) -> None:
+    trained = ("train", {"algorithm": {"network": "Transformer"}})
+    log = append(base_dir / "js" / "about-1700000000.jsonl", several(1.0, trained, *EVENTS[:2]))
+    if ingests == 2:
+        store.ingest(base_dir)
+    append(log, several(2.0, *EVENTS), several(3.0, *EVENTS[2:]))
+    store.ingest(base_dir)
+    (job,) = store.filter_lineage({})["object"]
+    assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
+    assert job["model_lineage"]["user_defined"] == {"seed": 2, "author": "Ada"}
+    kept = rows(
+        store.engine, "SELECT kind, value_index FROM v_lineage_event ORDER BY byte_offset, value_index"
+    )
+    assert [tuple(row) for row in kept] == [
+        *(("train", 0), ("user_info", 1), ("eval", 2)),
+        *(("user_info", 0), ("eval", 1), ("eval", 2), ("user_info", 3)),
+        *(("eval", 0), ("user_info", 1)),
+    ]
+    asked = "SELECT evaluation_no, epoch, value, is_latest FROM v_metric ORDER BY evaluation_no"
+    assert [tuple(row) for row in rows(store.engine, asked)] == [
+        *((1, 1, 0.5, False), (2, 1, 0.5, False), (3, 2, 0.75, False), (4, 2, 0.75, True)),
+    ]
+    assert faults(store, base_dir) == []
+
+
+def test_of_several_lineage_events_of_one_frame_those_beyond_the_bounds_are_one_problem(
+    database_url: str, base_dir: Path
+) -> None:
+    log = append(base_dir / "js" / "about-1700000000.jsonl", several(1.0, *EVENTS))
+    settings = replace(SETTINGS, most_lineage_events=2)
+    with LineageStore(database_url, settings=settings) as store:
+        store.ingest(base_dir)
+        places = rows(store.engine, "SELECT kind, range_start, range_end FROM ingest_problem")
+        assert [tuple(row) for row in places] == [("beyond_bounds", 0, log.stat().st_size)]
+        kept = rows(store.engine, "SELECT kind FROM v_lineage_event ORDER BY value_index")
+        assert [tuple(row) for row in kept] == [("user_info",), ("eval",)]
+        assert faults(store, base_dir) == []

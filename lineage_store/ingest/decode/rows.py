@@ -253,8 +253,11 @@ class Collected:
         try:
             before_decoding(self.format, kind, frame.payload, settings)
             values = self.format.decode(frame.payload, kind)
-            events = [value for value in values if isinstance(value, LineageEvent)]
-            lineage = [self._lineage_row(frame, each, settings) for each in events]
+            lineage = [
+                self._lineage_row(frame, index, value, settings)
+                for index, value in enumerate(values)
+                if isinstance(value, LineageEvent)
+            ]
         except EventDecodeError as error:
             self.quarantine(frame.position, frame.end, "undecodable_event", str(error))
             return
@@ -272,7 +275,7 @@ class Collected:
             else:
                 self.samples.add(self.number, frame, place, value)
 
-    def _lineage_row(self, frame: Frame, event: LineageEvent, settings: Settings) -> LineageRow:
+    def _lineage_row(self, frame: Frame, index: int, event: LineageEvent, settings: Settings) -> LineageRow:
         of_event(event, settings)
         metrics: tuple[Valued, ...] = ()
         if event.kind == "eval":
@@ -285,6 +288,7 @@ class Collected:
         content = of_content(json.dumps(event.content), settings)
         return LineageRow(
             frame.position,
+            index,
             event.kind,
             _wall_time(event.wall_time),
             content,
