@@ -1,8 +1,11 @@
-"""Check the arguments that select what a SummaryCollector collects, and return them as one frozen value.
+"""What a SummaryCollector collects, and at which steps. Pure.
 
-In: `collect_specified_data` and `keep_default_action` as the user gave them. Out: `Collected`. Promises: all mistakes
-in them are refused here, before a training starts; the user's dicts and lists are never changed or kept. Defaults are
-MindSpore's; for `num_samples`, that of MindSpore's documentation (128), not of its code (2048).
+In: `collect_specified_data` and `keep_default_action` as the user gave them; the frequencies and the length of the
+training, in steps, or in epochs if the data sink to the device and the host sees no single steps. Out: `Collected`; a
+plan that says for each step which plugins to collect, but for the first step, at which a collector always collects
+everything. Promises: all mistakes in the arguments are refused here, before a training starts; the user's dicts and
+lists are never changed or kept. Defaults are MindSpore's; for `num_samples`, that of MindSpore's documentation (128),
+not of its code (2048). Tensors are large: by default at most MOST_TENSORS of a training are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from lineage_store.plugins import TENSOR
 UNITS = ("step", "epoch")
 SHORTEST_INTERVAL = 3
 SIZES = range(3, 257)
+MOST_TENSORS = 20
 
 _LANDSCAPE_DEFAULTS: dict[str, Any] = {
     "landscape_size": 40,
@@ -155,15 +159,6 @@ def _intervals(given: object) -> list[list[int]]:
             # MindSpore accepts a bool, too.
             require("a number in an interval of collect_landscape", number, int, bool)
     return [list(interval) for interval in intervals]
-
-
-# ---- Decide which plugins a SummaryCollector collects at which steps. Pure
-# In: the requested frequencies and the length of the training, in steps, or in epochs if the data sink to the device
-# and the host sees no single steps. Out: for a step, the plugins to collect. Tensors are large, so by default at most
-# 20 of a training are kept. Does not know the first step, at which the collector always collects everything.
-
-
-MOST_TENSORS = 20
 
 
 class Due(NamedTuple):

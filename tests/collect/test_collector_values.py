@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lineage_store.collect.lost_values import Attempts
+from lineage_store.collect.lost_values import Failures
 from lineage_store.collect.user_values import (
     HYPER_CONFIG,
     checked,
@@ -171,25 +171,25 @@ def test_a_failure_is_said_once_and_not_tried_again(caplog: pytest.LogCaptureFix
         calls.append(1)
         raise KeyError("net_outputs")
 
-    attempts = Attempts("SummaryCollector")
-    assert attempts.ask("the loss", fail) is None
-    assert attempts.ask("the loss", fail) is None
-    assert attempts.ask("the graph", lambda: 7) == 7
+    failures = Failures("SummaryCollector")
+    assert failures.guard("the loss", fail) is None
+    assert failures.guard("the loss", fail) is None
+    assert failures.guard("the graph", lambda: 7) == 7
     assert len(calls) == 1
     messages = [record.getMessage() for record in caplog.records]
     assert messages == ["SummaryCollector does not record the loss: KeyError: 'net_outputs'"]
 
 
 def test_a_failure_is_raised_as_one_of_ours_when_asked_for() -> None:
-    attempts = Attempts("TrainLineage", raising=True)
+    failures = Failures("TrainLineage", raising=True)
 
     def refuse() -> None:
         raise LineageParamValueError("no.")
 
     with pytest.raises(LineageParamValueError):
-        attempts.ask("the loss", refuse)
+        failures.guard("the loss", refuse)
     with pytest.raises(LineageLogError, match="TrainLineage cannot record the loss: ZeroDivisionError"):
-        attempts.ask("the loss", lambda: 1 / 0)
+        failures.guard("the loss", lambda: 1 / 0)
 
 
 def test_what_asks_the_process_to_stop_is_not_caught() -> None:
@@ -197,4 +197,4 @@ def test_what_asks_the_process_to_stop_is_not_caught() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Attempts("SummaryCollector").ask("the loss", interrupt)
+        Failures("SummaryCollector").guard("the loss", interrupt)
