@@ -79,9 +79,12 @@ class LogFormat:
     is_regular: Callable[[str], bool] = lambda name: True
     """Return whether a name looks like one that the writer gave, not one that a copy was given."""
 
-    def payload_of(self, frame: bytes, checksum: int) -> bytes:
-        """Return the payload of exactly one frame. Raises EventDecodeError unless the frame has that checksum."""
-        found = self.reader(frame, max_frame_bytes=len(frame)).next()
+    def payload_of(self, frame: bytes, checksum: int, *, base: int) -> bytes:
+        """Return the payload of exactly one frame, which begins at the file position `base`.
+
+        Raises EventDecodeError unless the frame has that checksum.
+        """
+        found = self.reader(frame, base=base, max_frame_bytes=len(frame)).next()
         if not isinstance(found, Frame) or (found.length, found.checksum) != (len(frame), checksum):
             raise EventDecodeError("The bytes are not the frame that was there.")
         return found.payload

@@ -228,3 +228,25 @@ def test_of_several_lineage_events_of_one_frame_those_beyond_the_bounds_are_one_
         kept = rows(store.engine, "SELECT kind FROM v_lineage_event ORDER BY value_index")
         assert [tuple(row) for row in kept] == [("user_info",), ("eval",)]
         assert faults(store, base_dir) == []
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in one file", "and in a lineage file"])
+@pytest.mark.parametrize("ingests", [1, 2])
+def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
+    store: LineageStore, base_dir: Path, ingests: int, apart: bool
+) -> None:
+    log = append(base_dir / "js" / "metrics-1700000000-0.jsonl", step(1, loss=2.0, w=[1, 2]), TRAINED)
+    if apart:
+        append(base_dir / "js" / "about-1700000001.jsonl", about(3.0, user_info={"seed": 3}))
+    if ingests == 2:
+        store.ingest(base_dir)
+    append(log, step(2, loss=1.5), TESTED)
+    store.ingest(base_dir)
+    (job,) = store.filter_lineage({})["object"]
+    assert job["model_lineage"]["network"] == "Transformer"
+    assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
+    assert job["model_lineage"]["user_defined"] == ({"seed": 3} if apart else {})
+    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
+    (weights,) = store.tensors(base_dir, "./js", "w")
+    assert weights.read().tolist() == [1.0, 2.0]
+    assert faults(store, base_dir) == []

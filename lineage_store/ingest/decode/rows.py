@@ -3,8 +3,8 @@
 In: chunks of log files, each beginning at its file's bookmark or behind a hole there that is given up. Out: frozen
 rows, and where the next chunks begin. Promises: bytes that are no frame are never skipped silently: they wait, are
 suspect, or are quarantined with the range and the reason; although files are decoded together, the result for one does
-not depend on the others, but that lineage is folded here only if its job has no second lineage file among them. Does
-not know the database or the disk.
+not depend on the others, but that lineage is folded here only if its job has no second file with lineage among them.
+Does not know the database or the disk.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     gathered = samples.gathered()
     times = gathered.earliest, gathered.latest
     found = zip(collected, outcomes, gathered.counts, *times, strict=True)
-    lineage_files = Counter(each.file.job_id for each in chunks if each.file.kind == "lineage")
+    with_lineage = Counter(each.chunk.file.job_id for each in collected if each.lineage_events)
     rows = [
-        each.rows(outcome, count, earliest, latest, fold=lineage_files[each.chunk.file.job_id] == 1)
+        each.rows(outcome, count, earliest, latest, fold=with_lineage[each.chunk.file.job_id] == 1)
         for each, outcome, count, earliest, latest in found
     ]
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)

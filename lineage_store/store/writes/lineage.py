@@ -166,9 +166,9 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
 
 
 def jobs_of_one_file(connection: Connection, job_ids: Collection[int]) -> set[int]:
-    """Return which of `job_ids` have a single lineage file, in a single generation."""
-    mine = among(connection, log_file.c.job_id, job_ids)
-    files = select(log_file.c.job_id).where(mine, log_file.c.kind == "lineage").group_by(log_file.c.job_id)
+    """Return which of `job_ids` have a single file with lineage events, in a single generation."""
+    mine = among(connection, file_lineage.c.job_id, job_ids)
+    files = select(file_lineage.c.job_id).where(mine).group_by(file_lineage.c.job_id)
     return set(connection.execute(files.having(func.count() == 1)).scalars())
 
 
