@@ -23,7 +23,7 @@ from lineage_store.eventlog.values import EventDecodeError, FileKind, ParsedName
 
 
 class Reader(Protocol):
-    """Finds the frames of one buffer. `framing.FrameReader` is one and documents both methods."""
+    """Finds the frames of one buffer. `tfrecord.FrameReader` is one and documents both methods."""
 
     def next(self, start: int = 0) -> Frame | NeedData | Suspect:
         """Return what is at index `start`."""

@@ -1,12 +1,18 @@
 """The frame format of a log file: `length (8 bytes) | its checksum (4) | payload | its checksum (4)`.
 
-In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian.
-Out: the complete, checked frames, then exactly one of NeedData (the frame is not complete yet, which is no error) and
-Suspect (the bytes at this position are no frame at present).
+In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian, checksums
+masked CRC-32C (Castagnoli polynomial), as in TFRecord files.
+Out: one after the other, the complete, checked frames, then exactly one of NeedData (the frame is not complete yet,
+which is no error) and Suspect (the bytes at this position are no frame at present); or `read`, all at once: the frames
+at the beginning of each segment of the buffer, short ones of equal length also in groups.
 Promises: a frame is returned only if both checksums match; the frames found do not depend on how the file was split
-into buffers; a length above `max_frame_bytes` is never believed, and no length alone causes an allocation; time is
-linear in the buffer's size, whatever its headers claim. No I/O.
-Does not know the meaning of payloads, or whether the bytes of a suspect position will still be written.
+into buffers, and `read` finds exactly those that `FrameReader` finds; a length above `max_frame_bytes` is never
+believed, and no length alone causes an allocation; time is linear in the buffer's size, whatever its headers claim. No
+I/O. Does not know the meaning of payloads, or whether the bytes of a suspect position will still be written.
+
+How `read` is fast: headers are read one by one until their lengths repeat in a cycle, then many cycles at once.
+Checksums use that a CRC is linear: payloads of one length differ from the first of them in few columns, and each
+differing byte changes the CRC in a known way.
 """
 
 from __future__ import annotations
@@ -35,6 +41,24 @@ HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _ZERO_HEADER = bytes(HEADER_BYTES)
 _SEARCH_WINDOW_BYTES = 1024 * 1024
+_MASK = 0xA282EAD8
+_PART_BYTES = 1 << 20
+_SLICE_BLOCK_BYTES = 8192
+
+Indices = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+LONGEST_IN_GROUP = 512
+"""Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
+FEWEST_IN_GROUP = 16
+_LOOK_BACK = 32
+"""After each this many frames their lengths are searched for a cycle."""
+_LONGEST_CYCLE = 12
+_FEWEST_IN_CYCLES = 64
+"""If a cycle could cover no more frames than this, they are read one by one, which needs no preparation."""
+
+Segment = tuple[int, int]
+"""(start, end) in the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,30 +207,6 @@ def _valid_headers_between(view: memoryview, begin: int, end: int, max_frame_byt
 def _unaligned_u4(view: memoryview, indices: NDArray[np.int64]) -> NDArray[np.uint32]:
     four_bytes = sliding_window_view(np.frombuffer(view, np.uint8), 4)
     return four_bytes[indices].view("<u4").ravel()
-
-
-# ---- Find many frames and check their checksums: the vectorised counterpart of framing
-# In: a buffer and its segments, each part of another file. Out: the complete and valid frames at the beginning of
-# each segment; short ones of equal length also in groups. Promises: these are exactly the frames that
-# `framing.FrameReader` finds one after the other in the segment. How: headers are read one by one until their lengths
-# repeat in a cycle, then many cycles at once. Checksums use that a CRC is linear: payloads of one length differ from
-# the first of them in few columns, and each differing byte changes the CRC in a known way.
-
-
-Indices = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-
-LONGEST_IN_GROUP = 512
-"""Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
-FEWEST_IN_GROUP = 16
-_LOOK_BACK = 32
-"""After each this many frames their lengths are searched for a cycle."""
-_LONGEST_CYCLE = 12
-_FEWEST_IN_CYCLES = 64
-"""If a cycle could cover no more frames than this, they are read one by one, which needs no preparation."""
-
-Segment = tuple[int, int]
-"""(start, end) in the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,17 +434,11 @@ def _changes(bytes_behind: int) -> NDArray[np.uint32]:
     return np.array([google_crc32c.value(bytes([byte]) + zeros) ^ base for byte in range(256)], np.uint32)
 
 
-# ---- The masked CRC-32C of the frame format: for one byte string, any slice of a buffer, or many frame lengths at once
-# In: bytes, or an array of frame lengths. Out: the checksum as stored in the file, the same as in TFRecord files: the
-# CRC-32C (Castagnoli polynomial), rotated and offset so that a checksum over data with checksums in it stays strong.
-
-
-_MASK = 0xA282EAD8
-_PART_BYTES = 1 << 20
-
-
 def masked_crc32c(content: bytes | memoryview) -> int:
-    """Return the masked CRC-32C of `content`, 0 <= n < 2**32."""
+    """Return the checksum as stored in the file: the CRC-32C, rotated and offset, 0 <= n < 2**32.
+
+    So a checksum over data with checksums in it stays strong.
+    """
     return _masked(crc32c(content))
 
 
@@ -483,9 +477,6 @@ class SliceChecksums:
         rest = bytes(self._buffer[end // size * size : end])
         crc: int = google_crc32c.extend(blocks[end // size], rest)
         return crc
-
-
-_SLICE_BLOCK_BYTES = 8192
 
 
 def _with_zeros_behind(crc: int, length: int) -> int:

@@ -1,9 +1,10 @@
 """Decode histograms, images, tensors, landscapes and graphs from the payload of their frame.
 
 In: the payload of one frame, and the index of the value in its event (PayloadValue.value_index). Out: frozen values
-with numpy arrays that belong to the caller, or bytes. Promises: values are what MindSpore wrote; EventDecodeError if
-the payload is no summary event, has no such value at that index, or contradicts itself. Does not know where the bytes
-came from.
+with numpy arrays that belong to the caller, or bytes; a graph as a dict that is JSON-able, except for NaN and
+infinities. Promises: values are what MindSpore wrote, a graph's nodes in the file's order; EventDecodeError if the
+payload is no summary event, has no such value at that index, or contradicts itself. Does not know where the bytes came
+from.
 """
 
 from __future__ import annotations
@@ -135,13 +136,6 @@ def _raw_elements(raw: bytes, dtype: str) -> NDArray[Any]:
         ) from error
 
 
-# ---- Convert computational graphs to frozen, JSON-able values, free of protobuf
-# In: a GraphProto, as MindSpore writes it for a network. Out: its nodes in the file's order, its parameters, outputs
-# and constants. Values of attributes and constants are numbers, text, None, lists and dicts of them; for a tensor or
-# type, which MindSpore only describes, a GraphType; for a nested graph, a Graph. Promises: `dataclasses.asdict` of a
-# Graph is JSON-able, except for NaN and infinities.
-
-
 @dataclass(frozen=True, slots=True)
 class GraphType:
     """The type of a node's output, a parameter or a tensor constant."""
@@ -200,7 +194,11 @@ class GraphOutput:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One computational graph."""
+    """One computational graph.
+
+    Values of attributes and constants are numbers, text, None, lists and dicts of them; for a tensor or type, which
+    MindSpore only describes, a GraphType; for a nested graph, a Graph.
+    """
 
     name: str
     nodes: tuple[GraphNode, ...]
