@@ -26,12 +26,12 @@ from lineage_store.collect.callbacks import RecordingCallback, add_lineage, writ
 from lineage_store.collect.collector_options import (
     EVERYTHING,
     NOTHING,
-    Collected,
     CollectingSteps,
     Due,
-    Landscape,
-    parse,
-    plan,
+    LandscapeStates,
+    Selection,
+    parse_selection,
+    plan_steps,
 )
 from lineage_store.collect.facts import EVAL, TRAIN, RunArguments, backbone_of, loss_of, optimizer_of
 from lineage_store.collect.info_messages import user_defined_info
@@ -93,8 +93,8 @@ class SummaryCollector(RecordingCallback):
         require_positive("collect_tensor_freq", collect_tensor_freq, optional=True)
         require_positive("max_file_size", max_file_size, optional=True)
         exports_tensors(export_options)
-        self._collected = parse(collect_specified_data, keep_default_action)
-        self._user_values = user_values.from_environment() | user_values.checked(
+        self._collected = parse_selection(collect_specified_data, keep_default_action)
+        self._user_values = user_values.from_environment() | user_values.checked_values(
             "custom_lineage_data", custom_lineage_data
         )
         self._summary_dir = str(made_directory("summary_dir", summary_dir))
@@ -185,7 +185,7 @@ class SummaryCollector(RecordingCallback):
     def _collect_when_due(self, run: RunArguments, number: int) -> None:
         if self._steps is None:
             total = run["epoch_num"] * (1 if run["dataset_sink_mode"] else run["batch_num"])
-            self._steps = plan(total, self._collect_freq, self._collect_tensor_freq)
+            self._steps = plan_steps(total, self._collect_freq, self._collect_tensor_freq)
             self._collect(run, EVERYTHING)
             self._record.flush()
         elif any(due := self._steps.at(number)):
@@ -232,7 +232,7 @@ class StepValues:
     Caches the optimizer, because finding it takes a walk through the network.
     """
 
-    def __init__(self, collected: Collected, failures: Failures) -> None:
+    def __init__(self, collected: Selection, failures: Failures) -> None:
         self._collected = collected
         self._failures = failures
         self._optimizer: Any = None
@@ -311,7 +311,7 @@ class LandscapeCheckpoints:
     in the summary directory; `ckpt_dir` is made at once.
     """
 
-    def __init__(self, options: Landscape, summary_dir: str) -> None:
+    def __init__(self, options: LandscapeStates, summary_dir: str) -> None:
         self.options = options
         self.directory = Path(summary_dir, DIRECTORY)
         made_directory("ckpt_dir", self.directory)

@@ -1,6 +1,6 @@
 """Encode the values of one `record` call as frames of log files. Pure.
 
-In: a Batch: a step, the time, and values as `entries.entry_of` makes them. Out: an Encoded: complete frames for the
+In: a RecordedStep: a step, the time, and values as `added_value` makes them. Out: an Encoded: complete frames for the
 summary file and for the lineage file, in MindSpore's order, and arrays to export. Promises: the same events as from
 MindSpore 2.10, on every numpy from 1.26: histograms have the same bits, by the same arithmetic, and images the same
 pixels; the same bytes too where Pillow is installed, as it always is with MindSpore. Where MindSpore's arithmetic
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.collect.entries import LINEAGE_MESSAGES, Batch, Entry, Held
+from lineage_store.collect.entries import LINEAGE_MESSAGES, AddedValue, Held, RecordedStep
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
@@ -68,7 +68,7 @@ class Encoded:
     """Descriptions of the values that could not be encoded, and the reasons."""
 
 
-def encode(batch: Batch) -> Encoded:
+def encode_step(batch: RecordedStep) -> Encoded:
     """Encode each graph and lineage message as an event of its own, and all other values as one event. Never raises."""
     encoded = Encoded()
     try:
@@ -100,7 +100,7 @@ def lineage_frame(plugin: str, message: bytes, wall_time: float) -> bytes:
     return encode_frame(event.SerializeToString())
 
 
-def _encode(batch: Batch, encoded: Encoded) -> None:
+def _encode(batch: RecordedStep, encoded: Encoded) -> None:
     for entry in batch.entries:
         if entry.plugin == GRAPH:
             encoded.summary.append(graph_frame(_content(entry), batch.wall_time))
@@ -112,7 +112,7 @@ def _encode(batch: Batch, encoded: Encoded) -> None:
         encoded.summary.append(encode_frame(_summary_event(batch, encoded.failures)))
 
 
-def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes:
+def _summary_event(batch: RecordedStep, failures: list[tuple[str, Exception]]) -> bytes:
     values = []
     for entry in filter(_is_sampled, batch.entries):
         try:
@@ -126,12 +126,12 @@ def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes
     )
 
 
-def _is_sampled(entry: Entry) -> bool:
+def _is_sampled(entry: AddedValue) -> bool:
     """Return whether the value goes into the common event, the one that has a step."""
     return entry.plugin != GRAPH and entry.plugin not in LINEAGE_MESSAGES
 
 
-def _value(entry: Entry) -> bytes:
+def _value(entry: AddedValue) -> bytes:
     """Encode the value as a field of a Summary."""
     return length_field(_SUMMARY.VALUE_FIELD_NUMBER, _tag(entry.tag) + _sample(entry.plugin, entry.value))
 
@@ -171,7 +171,7 @@ def _tensor(values: NDArray[Any]) -> bytes:
     )
 
 
-def _content(entry: Entry) -> bytes:
+def _content(entry: AddedValue) -> bytes:
     assert isinstance(entry.value, bytes)
     return entry.value
 

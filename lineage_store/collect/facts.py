@@ -86,7 +86,7 @@ def checkpoint_of(run: RunArguments) -> str | None:
     return os.path.realpath(names[-1]) if names and names[-1] else None
 
 
-def size_of(checkpoint: str | None) -> int:
+def checkpoint_bytes(checkpoint: str | None) -> int:
     """Return the bytes of the model file; 0 without one, and if it no longer exists."""
     try:
         return os.path.getsize(checkpoint) if checkpoint else 0

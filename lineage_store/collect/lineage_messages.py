@@ -16,12 +16,12 @@ from mindspore import dataset as sources
 
 from lineage_store.collect.facts import (
     RunArguments,
+    checkpoint_bytes,
     checkpoint_of,
     facts_of,
     loss_function_of,
     loss_of,
     optimizer_of,
-    size_of,
 )
 from lineage_store.collect.learning_rates import LearningRates
 from lineage_store.collect.lost_values import Failures
@@ -58,7 +58,7 @@ def train_lineage(
         train_dataset_path=dataset and dataset.path,
         train_dataset_size=dataset and dataset.count,
     )
-    _fill(message.model, path=json.dumps({"ckpt": checkpoint}), size=size_of(checkpoint))
+    _fill(message.model, path=json.dumps({"ckpt": checkpoint}), size=checkpoint_bytes(checkpoint))
     return message
 
 

@@ -33,7 +33,7 @@ from urllib.parse import quote
 import numpy as np
 
 from lineage_store.collect import from_mindspore
-from lineage_store.collect.entries import Batch
+from lineage_store.collect.entries import RecordedStep
 from lineage_store.collect.lost_values import LostValues
 from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX, compose
 from lineage_store.plugins import TENSOR
@@ -85,17 +85,17 @@ class JobFiles:
         self._exports, self._exported_mode = directory / f"export_{second}", rules.closed_file_mode
         self._lost = lost
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: RecordedStep) -> None:
         """Encode a batch and write it to the files."""
         try:
             self._write(batch)
         except Exception as error:  # noqa: BLE001 - the writer thread must go on: other threads wait for it
             self._lost.add("whole batches", error)
 
-    def _write(self, batch: Batch) -> None:
-        from lineage_store.collect.encoding import encode
+    def _write(self, batch: RecordedStep) -> None:
+        from lineage_store.collect.encoding import encode_step
 
-        encoded = encode(batch)
+        encoded = encode_step(batch)
         for what, error in encoded.failures:
             self._lost.add(f"values ({type(error).__name__})", error, what=what)
         for export in encoded.exports:

@@ -3,14 +3,14 @@
 In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian, checksums
 masked CRC-32C (Castagnoli polynomial), as in TFRecord files.
 Out: one after the other, the complete, checked frames, then exactly one of NeedData (the frame is not complete yet,
-which is no error) and Suspect (the bytes at this position are no frame at present); or `read`, all at once: the frames
+which is no error) and Suspect (the bytes at this position are no frame at present); or `read_frames`, all at once: those
 at the beginning of each segment of the buffer, short ones of equal length also in groups.
 Promises: a frame is returned only if both checksums match; the frames found do not depend on how the file was split
-into buffers, and `read` finds exactly those that `FrameReader` finds; a length above `max_frame_bytes` is never
+into buffers, and `read_frames` finds exactly those that `FrameReader` finds; a length above `max_frame_bytes` is never
 believed, and no length alone causes an allocation; time is linear in the buffer's size, whatever its headers claim. No
 I/O. Does not know the meaning of payloads, or whether the bytes of a suspect position will still be written.
 
-How `read` is fast: headers are read one by one until their lengths repeat in a cycle, then many cycles at once.
+How `read_frames` is fast: headers are read one by one until their lengths repeat in a cycle, then many cycles at once.
 Checksums use that a CRC is linear: payloads of one length differ from the first of them in few columns, and each
 differing byte changes the CRC in a known way.
 """
@@ -245,7 +245,7 @@ class Frames:
         return self.start + self.length - (OVERHEAD_BYTES - HEADER_BYTES)
 
 
-def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Frames:
+def read_frames(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Frames:
     """Return the complete, valid frames at the beginning of each segment."""
     starts, lengths, segment = _complete_frames(buffer, segments, max_frame_bytes)
     every = np.frombuffer(buffer, np.uint8)
@@ -261,14 +261,14 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
         stored[frame] = _side_by_side(every, payloads + payload_bytes, 4).copy().view("<u4").ravel()
         rows = _side_by_side(every, payloads, payload_bytes)
         varying = (rows != rows[0]).any(axis=0)
-        valid[frame] = masked(_checksums_by_columns(rows, varying)) == stored[frame]
+        valid[frame] = masked_crcs(_checksums_by_columns(rows, varying)) == stored[frame]
         groups.append(Group(frame, rows, varying))
     if single:  # all lengths together, because there may be as many lengths as frames
         frame = np.concatenate(single)
         payloads, many_bytes = starts[frame] + HEADER_BYTES, lengths[frame] - OVERHEAD_BYTES
         stored[frame] = sliding_window_view(every, 4)[payloads + many_bytes].view("<u4").ravel()
         slices = zip(payloads.tolist(), (payloads + many_bytes).tolist(), strict=True)
-        valid[frame] = masked(np.array(crcs_of_slices(buffer, slices), np.uint32)) == stored[frame]
+        valid[frame] = masked_crcs(np.array(crcs_of_slices(buffer, slices), np.uint32)) == stored[frame]
     if not valid.all():
         kept = _before_first_invalid(valid, segment)
         starts, lengths, stored, segment = starts[kept], lengths[kept], stored[kept], segment[kept]
@@ -446,7 +446,7 @@ def _masked(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
 
-def masked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def masked_crcs(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the masked form of each CRC-32C."""
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(_MASK)
 
@@ -518,7 +518,7 @@ def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
     crc = np.full(lengths.shape, crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]
-    return masked(crc)
+    return masked_crcs(crc)
 
 
 @cache

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import UnknownFormatError
-from lineage_store.eventlog.formats import LogFormat, Reader, format_of
+from lineage_store.eventlog.formats import FrameFinder, LogFormat, format_of
 from lineage_store.eventlog.tfrecord import Frame, NeedData
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, PayloadValue, ScalarValue
 from lineage_store.findings import Finding, finding
@@ -487,7 +487,7 @@ class Walk:
         self.position = following
         return True
 
-    def _next_frame_in(self, reader: Reader, base: int, read_to: int, before: int, end: int) -> int:
+    def _next_frame_in(self, reader: FrameFinder, base: int, read_to: int, before: int, end: int) -> int:
         """Return what `_next_frame` does, if possible from bytes that were read already.
 
         Damage in every other frame then costs one search of each buffer, not one of each place.

@@ -64,9 +64,9 @@ PLACES_OF_FEW = 8
 _DATA_TYPES = list(DTYPE_NAMES)
 
 
-def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
+def decode_columns(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
     """Decode the frames of each segment, up to the first that is not complete and valid."""
-    found = tfrecord.read(buffer, segments, max_frame_bytes=max_frame_bytes)
+    found = tfrecord.read_frames(buffer, segments, max_frame_bytes=max_frame_bytes)
     scalars: list[ScalarPiece] = []
     left = np.ones(len(found.start), np.bool_)
     for group in found.groups:

@@ -64,14 +64,14 @@ _BYTES_OF = {1: 8, 5: 4}
 """Length of a field by its wire type, for the types of fixed length."""
 
 
-def decode(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
+def decode_event(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
     """Return the values of one frame of a log file of this kind. Raises EventDecodeError."""
     return decode_summary(payload) if kind == "summary" else decode_lineage(payload)
 
 
 def decode_summary(payload: bytes) -> list[SummaryValue]:
     """Return the values of one frame of a summary file, in their order. Raises EventDecodeError."""
-    event = parse(summary_pb2.Event, payload)
+    event = parse_message(summary_pb2.Event, payload)
     wall_time = event.wall_time
     match event.WhichOneof("what"):
         case "summary":
@@ -90,17 +90,17 @@ def decode_summary(payload: bytes) -> list[SummaryValue]:
 
 def decode_lineage(payload: bytes) -> list[LineageEvent]:
     """Return the event of one frame of a lineage file, in a list of one or none. Raises EventDecodeError."""
-    event = parse(lineage_pb2.LineageEvent, payload)
+    event = parse_message(lineage_pb2.LineageEvent, payload)
     wall_time = event.wall_time
     match event.WhichOneof("what"):
         case "train_lineage":
-            return [LineageEvent(wall_time, "train", train(event.train_lineage))]
+            return [LineageEvent(wall_time, "train", train_content(event.train_lineage))]
         case "evaluation_lineage":
-            return [LineageEvent(wall_time, "eval", evaluation(event.evaluation_lineage))]
+            return [LineageEvent(wall_time, "eval", evaluation_content(event.evaluation_lineage))]
         case "dataset_graph":
             return [LineageEvent(wall_time, "dataset_graph", _dataset_content(event.dataset_graph))]
         case "user_defined_info":
-            return [LineageEvent(wall_time, "user_info", user_info(event.user_defined_info))]
+            return [LineageEvent(wall_time, "user_info", user_content(event.user_defined_info))]
         case _:
             return []
 
@@ -108,17 +108,17 @@ def decode_lineage(payload: bytes) -> list[LineageEvent]:
 def _dataset_content(graph: lineage_pb2.DatasetGraph) -> dict[str, Any]:
     encoded = graph.SerializeToString(deterministic=True)
     if len(encoded) > LONGEST_KEPT_BYTES:
-        return dataset_graph(graph)
+        return pipeline_content(graph)
     return _kept_dataset_content(encoded)
 
 
 @lru_cache(maxsize=256)
 def _kept_dataset_content(encoded: bytes) -> dict[str, Any]:
     """Many jobs have the same pipeline. The result is shared: callers must not change it."""
-    return dataset_graph(lineage_pb2.DatasetGraph.FromString(encoded))
+    return pipeline_content(lineage_pb2.DatasetGraph.FromString(encoded))
 
 
-def statistics_of(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:
+def histogram_statistics(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:
     """Return the statistics that a histogram has beside its buckets."""
     return HistogramStatistics(
         count=histogram.count,
@@ -150,7 +150,7 @@ def _summary_values(wall_time: float, step: int, summary: summary_pb2.Summary) -
 
 
 def _describe_histogram(histogram: summary_pb2.Summary.Histogram) -> Description:
-    return None, (len(histogram.buckets),), statistics_of(histogram)
+    return None, (len(histogram.buckets),), histogram_statistics(histogram)
 
 
 def _describe_image(image: summary_pb2.Summary.Image) -> Description:
@@ -184,12 +184,12 @@ def _stored_tag(tag: str | bytes) -> str:
 _kept_tag = lru_cache(maxsize=4096)(to_stored)
 
 
-def train(message: lineage_pb2.TrainLineage) -> Content:
+def train_content(message: lineage_pb2.TrainLineage) -> Content:
     """Return `{group: {key: value}}` of the groups and fields that are set, such as `hyper_parameters`."""
     return _fields(message)
 
 
-def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
+def evaluation_content(message: lineage_pb2.EvaluationLineage) -> Content:
     """Return `{"metric": JSON text or None, "valid_dataset": dict}`, and `epoch` and `step` if they are set."""
     return {
         "metric": text(message.metric) if message.HasField("metric") else None,
@@ -199,18 +199,18 @@ def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
     }
 
 
-def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
+def pipeline_content(message: lineage_pb2.DatasetGraph) -> Content:
     """Return the pipeline's last operation: its parameters, `operations`, `sampler`, and the inputs as `children`."""
     content = _parameters(message.parameter)
     if message.operations:
         content["operations"] = [_operation(operation) for operation in message.operations]
     if sampler := _operation(message.sampler):
         content["sampler"] = sampler
-    content["children"] = [dataset_graph(child) for child in message.children]
+    content["children"] = [pipeline_content(child) for child in message.children]
     return content
 
 
-def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
+def user_content(message: lineage_pb2.UserDefinedInfo) -> Content:
     """Return all user-defined values by key.
 
     If several maps of an entry have a key, the first of map_dict, map_int32, map_str and map_double wins; if several
@@ -220,10 +220,10 @@ def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
         **_by_key(message.map_double, json_number),
         **_by_key(message.map_str, text),
         **_by_key(message.map_int32, int),
-        **_by_key(message.map_dict, user_info),
+        **_by_key(message.map_dict, user_content),
     }
     for entry in message.user_info:
-        content |= user_info(entry)
+        content |= user_content(entry)
     return content
 
 
@@ -299,7 +299,7 @@ def _as_float32(value: float) -> float:
     return number
 
 
-def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
+def parse_message(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
     """Parse the message in `payload`. Raises EventDecodeError if it is malformed or lacks a required field.
 
     Raises MemoryError, which says nothing of the payload, if there is too little memory.
@@ -359,7 +359,7 @@ def weigh(payload: bytes, kind: str, most: int) -> tuple[int, int]:
     """Count (messages, values among them) of an event in a file of this kind; stop once there are more than `most`.
 
     Most memory of a decoded payload goes to its messages. None is created here, and a malformed payload is counted as
-    far as possible; `parse` refuses it later.
+    far as possible; `parse_message` refuses it later.
     """
     messages = values = 0
     waiting = [(_EVENT[kind], 0, len(payload))]

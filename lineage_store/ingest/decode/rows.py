@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.formats import DecodeColumns, LogFormat, Reader, format_of
+from lineage_store.eventlog.formats import DecodeColumns, FrameFinder, LogFormat, format_of
 from lineage_store.eventlog.tfrecord import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
 from lineage_store.findings import RangeProblems, finding, in_range
@@ -121,7 +121,7 @@ def _end(collected: Collected, suspect: Suspect) -> int:
     return suspect.end if suspect.end is not None else suspect.position + collected.format.header_bytes
 
 
-def _give_up(collected: Collected, reader: Reader, suspect: Suspect, max_frame_bytes: int) -> int:
+def _give_up(collected: Collected, reader: FrameFinder, suspect: Suspect, max_frame_bytes: int) -> int:
     """Quarantine the bytes from a suspect position up to the next frame, and return 0.
 
     If the next frame may begin at a header whose frame is not complete in the buffer, quarantine nothing, and return

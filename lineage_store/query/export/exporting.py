@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Self
 from sqlalchemy import Connection
 
 from lineage_store.errors import LineageParamValueError
-from lineage_store.output_files import NewFile, OutputDirectory
+from lineage_store.output_files import OutputDirectory, UnfinishedFile
 from lineage_store.plain_values import iso
 from lineage_store.query.export.file_formats import Format, Writer
 from lineage_store.query.export.openlineage import run_events
@@ -36,10 +36,10 @@ from lineage_store.query.export.sources import (
     of_statement,
     revisions,
     scalar_batches,
+    source_rows,
     split_arrow,
     split_rows,
     statement_rows,
-    view_rows,
 )
 from lineage_store.store.schema.views.samples import V_SCALAR
 
@@ -78,11 +78,11 @@ def views(
         if format_.takes_arrow and source.name == V_SCALAR.name:
             yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
         else:
-            rows = view_rows(connection, source, jobs, as_stored=format_.takes_arrow)
+            rows = source_rows(connection, source, jobs, as_stored=format_.takes_arrow)
             yield _of_rows(source, rows, format_)
 
 
-def events(connection: Connection, since: Since | None) -> Iterator[Batches]:
+def openlineage_source(connection: Connection, since: Since | None) -> Iterator[Batches]:
     """Yield the run events of OpenLineage, as one source."""
     yield Source("openlineage", ()), (), iter(run_events(connection, changed_jobs(since)))
 
@@ -198,7 +198,7 @@ class _Open:
     """A file that is being written, without a name yet."""
 
     path: str
-    new: NewFile
+    new: UnfinishedFile
     writer: Writer
     rows: int = 0
 

@@ -122,7 +122,7 @@ FORMATS = {
 }
 
 
-def find(name: str) -> Format:
+def find_format(name: str) -> Format:
     """Return a format by name. Raises LineageParamValueError for an unknown one, LineageStoreError without pyarrow."""
     if name not in FORMATS:
         guess = meant(name, FORMATS)

@@ -120,7 +120,7 @@ def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | No
     return int(connection.execute(counted).scalar() or 0)
 
 
-def view_rows(
+def source_rows(
     connection: Connection, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
 ) -> Iterator[Rows]:
     """Yield the rows of a view, times as datetimes and truth values as bool (`as_stored`: as the database has them).
