@@ -3,8 +3,8 @@
 In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian, checksums
 masked CRC-32C (Castagnoli polynomial), as in TFRecord files.
 Out: one after the other, the complete, checked frames, then exactly one of NeedData (the frame is not complete yet,
-which is no error) and Suspect (the bytes at this position are no frame at present); or `read_frames`, all at once: those
-at the beginning of each segment of the buffer, short ones of equal length also in groups.
+which is no error) and Suspect (the bytes at this position are no frame at present); or, from `read_frames`, all at
+once, those at the beginning of each segment of the buffer, short ones of equal length also in groups.
 Promises: a frame is returned only if both checksums match; the frames found do not depend on how the file was split
 into buffers, and `read_frames` finds exactly those that `FrameReader` finds; a length above `max_frame_bytes` is never
 believed, and no length alone causes an allocation; time is linear in the buffer's size, whatever its headers claim. No

@@ -1,7 +1,10 @@
 """An export: sources, one after the other, into a directory or one stream.
 
-In: an open read transaction or the answer to a statement, a format, a target. Out: files and a report. Promises: all
-views of an export come from one snapshot; memory is bounded by one batch and the buffers of the open files.
+In: an open read transaction or the answer to a statement, a format, a target. Out: a report, and in an empty or new
+directory files by source, base dir and month, followed by manifest.json with rows, bytes and SHA-256 of each. Promises:
+all views of an export come from one snapshot; memory is bounded by one batch and the buffers of at most `_MOST_OPEN`
+files; a file has at most `_MOST_ROWS` rows and those of one more batch; a directory without a manifest is an unfinished
+export, and two exports never write into one. Does not know how files get their names (`output_files`).
 """
 
 from __future__ import annotations
@@ -163,13 +166,6 @@ def _into_stream(stream: BinaryIO, format_: Format, sources: Watched) -> ExportR
                 rows += len(batch)
         writer.close()
     return ExportReport(rows, ())
-
-
-# ---- A directory of exported files. A file gets its name when it is complete, and a manifest follows the last file
-# In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with
-# rows, bytes and SHA-256 of each. Promises: a directory without a manifest is an unfinished export; two exports never
-# write into one; at most `_MOST_OPEN` files are open at a time; a file has at most `_MOST_ROWS` rows and those of one
-# more batch. Does not know formats, nor the store, nor how files get their names (`output_files`).
 
 
 MANIFEST = "manifest.json"
