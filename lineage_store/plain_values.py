@@ -149,7 +149,12 @@ def instant(seconds: float | None) -> datetime | None:
 
 def is_integer(value: object, *, bits: int = 64) -> TypeGuard[int]:
     """Whether a value is an integer, and no bool, that fits into a column of so many bits."""
-    return type(value) is int and -(1 << bits - 1) <= value < 1 << bits - 1
+    return type(value) is int and fits(value, bits)
+
+
+def fits(value: int, bits: int) -> bool:
+    """Whether a signed integer of `bits` bits can hold `value`."""
+    return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
 def is_text(value: object) -> TypeGuard[str]:

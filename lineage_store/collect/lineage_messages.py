@@ -25,8 +25,8 @@ from lineage_store.collect.facts import (
 )
 from lineage_store.collect.learning_rates import LearningRates
 from lineage_store.collect.lost_values import Failures
-from lineage_store.collect.wire_bytes import fits
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
+from lineage_store.plain_values import fits
 
 
 def train_lineage(

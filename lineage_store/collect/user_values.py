@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.wire_bytes import fits
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import BY_NAME
+from lineage_store.plain_values import fits
 from lineage_store.texts import shown
 
 log = logging.getLogger(__name__)

@@ -250,3 +250,24 @@ def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
     (weights,) = store.tensors(base_dir, "./js", "w")
     assert weights.read().tolist() == [1.0, 2.0]
     assert faults(store, base_dir) == []
+
+
+def test_lineage_of_a_new_generation_does_not_count_before_the_generation_does(
+    database_url: str, base_dir: Path
+) -> None:
+    log = base_dir / "js" / "metrics-1700000000-0.jsonl"
+    append(log, step(1, loss=2.0), step(2, loss=1.5), step(3, loss=1.0))
+    settings = replace(SETTINGS, max_frame_bytes=256, suspect_grace_s=3600)
+    with LineageStore(database_url, settings=settings) as store:
+        store.ingest(base_dir)
+        log.unlink()
+        append(log, TRAINED, b"x" * 1000)
+        store.ingest(base_dir)
+        assert store.filter_lineage({})["object"] == []
+        assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.0]
+        append(log, b"\n", *(step(number, loss=9.0) for number in range(9)))
+    with LineageStore(database_url, settings=replace(settings, suspect_grace_s=0)) as store:
+        store.ingest(base_dir)
+        assert [job["model_lineage"]["network"] for job in store.filter_lineage({})["object"]] == [
+            "Transformer"
+        ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Row, Select, and_, delete, func, or_, select
+from sqlalchemy import Connection, Row, Select, and_, case, delete, func, or_, select
 
 from lineage_store.store.database.sql import (
     among,
@@ -166,10 +166,12 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
 
 
 def jobs_of_one_file(connection: Connection, job_ids: Collection[int]) -> set[int]:
-    """Return which of `job_ids` have a single file with lineage events, in a single generation."""
+    """Return which of `job_ids` have lineage events in a single file, in a single generation, which is current."""
     mine = among(connection, file_lineage.c.job_id, job_ids)
-    files = select(file_lineage.c.job_id).where(mine).group_by(file_lineage.c.job_id)
-    return set(connection.execute(files.having(func.count() == 1)).scalars())
+    files = select(file_lineage.c.job_id).join_from(file_lineage, log_file, of_file(file_lineage)).where(mine)
+    current = func.count(case((log_file.c.current, 1)))
+    alone = files.group_by(file_lineage.c.job_id).having(func.count() == 1, current == 1)
+    return set(connection.execute(alone).scalars())
 
 
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
