@@ -363,7 +363,7 @@ def _follow(engine: Engine, path: str, row: Row[Any], walk: Walk, folded: set[in
 
 def _lineage(connection: Connection, row: Row[Any], folded: set[int]) -> Iterator[Found]:
     """Yield a difference if a job's lineage is not the fold of its events; check each job only once."""
-    if row.kind == "lineage" and row.job_id not in folded:
+    if row.job_id not in folded:
         folded.add(row.job_id)
         found = fold(current_events(connection, [row.job_id])[row.job_id])
         if found.listed and found.model_lineage != audit.model_lineage(connection, row.job_id):

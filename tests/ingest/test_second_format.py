@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from helpers.ingesting import ledger_is_closed, open_problems, rows
 from helpers.json_lines import JSON_LINES, about, append, finish, several, step
@@ -19,6 +20,7 @@ from lineage_store.eventlog import formats, inspection
 from lineage_store.ingest.lease import register
 from lineage_store.operations import verify
 from lineage_store.operations.why import why
+from lineage_store.store.database.db import writing
 
 SETTINGS = Settings(chunk_bytes=4096, suspect_grace_s=0)
 TRAINED = about(1.0, train={"algorithm": {"network": "Transformer", "loss": 0.25}})
@@ -250,6 +252,9 @@ def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
     (weights,) = store.tensors(base_dir, "./js", "w")
     assert weights.read().tolist() == [1.0, 2.0]
     assert faults(store, base_dir) == []
+    with writing(store.engine) as connection:
+        connection.execute(text("UPDATE lineage SET model_lineage = '{}'"))
+    assert len(faults(store, base_dir)) == 1
 
 
 def test_lineage_of_a_new_generation_does_not_count_before_the_generation_does(
