@@ -63,14 +63,14 @@ FROM train_job
 JOIN (SELECT 1 AS n, 'summary' AS kind UNION ALL SELECT 2, 'lineage' UNION ALL SELECT 3, 'summary') files
   ON n < 3 OR id % 50 = 0;
 
-INSERT INTO lineage_event (job_id, file_no, byte_offset, kind, wall_time, content, evaluation_no)
-SELECT id, 2, 0, 'eval', last_wall_time, '{{}}', 1 FROM train_job;
+INSERT INTO lineage_event (job_id, file_no, byte_offset, value_index, kind, wall_time, content, evaluation_no)
+SELECT id, 2, 0, 0, 'eval', last_wall_time, '{{}}', 1 FROM train_job;
 
 INSERT INTO file_lineage (job_id, file_no, events, evaluations, user_values, content_bytes, eval_at, user_info)
 SELECT id, 2, 1, 1, 2, 2, 0, '{{}}' FROM train_job;
 
-INSERT INTO evaluation_metric (job_id, file_no, byte_offset, name_key, position, name, kind, value)
-SELECT job_id, 2, 0, name_key, position, name, kind, value FROM metric;
+INSERT INTO evaluation_metric (job_id, file_no, byte_offset, value_index, name_key, position, name, kind, value)
+SELECT job_id, 2, 0, 0, name_key, position, name, kind, value FROM metric;
 
 INSERT INTO series
   (job_id, series_no, file_no, plugin, tag_key, tag, device, sample_count, first_step, first_wall_time, first_value,

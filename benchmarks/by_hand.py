@@ -36,10 +36,10 @@ def count_rows(base_dir: Path) -> int:
 
 def _lineage(path: Path) -> Iterator[tuple[Any, ...]]:
     contents: dict[str | None, Callable[[Any], dict[str, Any]]] = {
-        "train_lineage": events.train,
-        "evaluation_lineage": events.evaluation,
-        "dataset_graph": events.dataset_graph,
-        "user_defined_info": events.user_info,
+        "train_lineage": events.train_content,
+        "evaluation_lineage": events.evaluation_content,
+        "dataset_graph": events.pipeline_content,
+        "user_defined_info": events.user_content,
     }
     for start, _, _, payload in _frames(path):
         event = lineage_pb2.LineageEvent.FromString(payload)

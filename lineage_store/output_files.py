@@ -83,7 +83,7 @@ class OutputDirectory:
             return False
         return True
 
-    def new(self, beneath: str, *, replace: bool = False, mode: int | None = None) -> NewFile:
+    def new(self, beneath: str, *, replace: bool = False, mode: int | None = None) -> UnfinishedFile:
         """Begin a file. Raises OSError; LineageStoreError if something is there that must not be replaced.
 
         Args:
@@ -93,7 +93,7 @@ class OutputDirectory:
         """
         with self._opened(beneath, make=True) as (above, name):
             _refuse(above, name, self.path / beneath, replace=replace)
-        return NewFile(self, beneath, replace, mode)
+        return UnfinishedFile(self, beneath, replace, mode)
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a whole file; raises as `new` does."""
@@ -150,7 +150,7 @@ class OutputDirectory:
             os.close(above)
 
 
-class NewFile:
+class UnfinishedFile:
     """A file without a name yet. Left without `finish`, it is removed."""
 
     def __init__(self, directory: OutputDirectory, beneath: str, replace: bool, mode: int | None) -> None:
@@ -184,7 +184,7 @@ class NewFile:
 
 
 @contextmanager
-def replacing(target: Path, mode: int) -> Iterator[NewFile]:
+def replacing(target: Path, mode: int) -> Iterator[UnfinishedFile]:
     """Yield a file that gets the name `target` at the end of the block, replacing an older file.
 
     Raises OSError; LineageStoreError if `target` is a symbolic link or no regular file.

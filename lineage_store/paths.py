@@ -1,10 +1,14 @@
-"""Open paths beneath a base dir so that nobody who may write there can lead a reader out of it.
+"""Paths: how the store spells them, how those beneath a base dir are opened, and where a SQLite file may be.
 
-In: a base dir, and paths relative to it. Out: descriptors and `stat` results. Promises: no symbolic link beneath the
-base dir is followed, even if somebody replaces a file or directory by a link meanwhile, because each name is looked
-up in the directory opened before it. With `follow_symlinks`, a link is resolved first; its target must lie beneath
-the base dir and is opened in the same way. Only regular files are opened, so that a read waits for nothing but the
-disk. Links in the path of the base dir itself, which the operator chose, are followed. Does not know log files.
+In: a base dir, and paths relative to it; paths that people typed; the path of a database. Out: descriptors and `stat`
+results; the one spelling of a path that the store uses; the type of the filesystem, or an error that says why it will
+not do. Promises: nobody who may write beneath a base dir can lead a reader out of it: no symbolic link there is
+followed, even if somebody replaces a file or directory by a link meanwhile, because each name is looked up in the
+directory opened before it. With `follow_symlinks`, a link is resolved first; its target must lie beneath the base dir
+and is opened in the same way. Only regular files are opened, so that a read waits for nothing but the disk. Links in
+the path of the base dir itself, which the operator chose, are followed. A SQLite file is on a local filesystem only,
+because its write-ahead log needs memory that the processes of one host share: over NFS and the like it loses writes.
+Does not know log files.
 """
 
 from __future__ import annotations
@@ -27,6 +31,20 @@ _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOKS = 99
 """Attempts to resolve a path while its links change; about one attempt in twenty fails."""
+
+PathLike = str | os.PathLike[str]
+Identity = tuple[int, int]
+LONGEST_BYTES, LONGEST_NAME_BYTES = 4095, 255
+"""The longest path, and the longest name in a path, that Linux accepts."""
+# fmt: off
+NETWORK_FILESYSTEMS = frozenset({
+    "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs", "wekafs",
+    "panfs", "afs", "9p", "ncpfs", "orangefs",
+})
+# fmt: on
+MOUNTINFO = Path("/proc/self/mountinfo")
+"""One line per mount; in names, blanks, line ends and backslashes are written in octal, all other bytes as they are."""
+_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 class LinkError(OSError):
@@ -169,14 +187,6 @@ def _require_file(status: os.stat_result, beneath: str) -> None:
         raise OSError(f"{beneath} is no regular file")
 
 
-# ---- The one spelling of a path that the store uses
-
-
-PathLike = str | os.PathLike[str]
-LONGEST_BYTES, LONGEST_NAME_BYTES = 4095, 255
-"""The longest path, and the longest name in a path, that Linux accepts."""
-
-
 def real_path(path: PathLike) -> Path:
     """Return the one spelling of a path that the store uses: absolute, with symbolic links resolved.
 
@@ -221,23 +231,6 @@ def _can_be(text: str) -> bool:
         return False
     longest = max(map(len, path.split(b"/")))
     return b"\0" not in path and len(path) <= LONGEST_BYTES and longest <= LONGEST_NAME_BYTES
-
-
-# ---- Where a SQLite file may be: on a local filesystem only; and where SQLite puts its other files
-# In: a path. Out: the type of the filesystem that it is on, or an error that says why not and what to do. Promises:
-# mount points with any bytes in their names are read correctly. Why: SQLite's write-ahead log needs memory that the
-# processes of one host share; over NFS and the like it loses writes.
-
-
-# fmt: off
-NETWORK_FILESYSTEMS = frozenset({
-    "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "lustre", "ceph", "glusterfs", "beegfs", "gpfs", "wekafs",
-    "panfs", "afs", "9p", "ncpfs", "orangefs",
-})
-# fmt: on
-MOUNTINFO = Path("/proc/self/mountinfo")
-"""One line per mount; in names, blanks, line ends and backslashes are written in octal, all other bytes as they are."""
-_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 def filesystem_type(path: Path, mountinfo: Path = MOUNTINFO) -> str | None:
@@ -286,9 +279,6 @@ def _nearest_existing(path: Path) -> Path:
 def stored_path(base_dir: Path) -> str:
     """Return the path of a base dir as the store has it."""
     return to_stored(str(base_dir))
-
-
-Identity = tuple[int, int]
 
 
 def identity_of(path: Path) -> Identity | None:

@@ -1,7 +1,11 @@
-"""Convert values to what JSON can hold. Pure.
+"""Values at the edges: as JSON and CSV can hold them, numbers that are not finite, times beyond the calendar. Pure.
 
-In: values that the Python API returns. Out: values that every JSON parser accepts: NaN and infinities as the words
-`NaN`, `Infinity` and `-Infinity`, points in time as ISO 8601 in UTC, bytes as hexadecimal digits.
+In: values that the Python API returns; numbers and unix times from log files; what comes back to the store in tokens,
+cursors and manifests, which anyone may have changed. Out: values that every JSON parser accepts: NaN and infinities as
+the words `NaN`, `Infinity` and `-Infinity`, points in time as ISO 8601 in UTC, bytes as hexadecimal digits; values for
+the csv module, and rows as text; datetimes in UTC; whether a column can hold a value. Promises: no text cell of CSV can
+start a formula in a spreadsheet, and numbers stay numbers; everybody who stores, compares or shows such a number or
+time uses these kinds, words and bounds.
 """
 
 from __future__ import annotations
@@ -16,6 +20,27 @@ from decimal import Decimal
 from typing import Any, TypeGuard
 
 from lineage_store.texts import NOT_IN_SQL, is_storable, to_stored
+
+LARGEST_INTEGER = 2**63 - 1
+"""The greatest integer of SQL, of numpy and of a log file."""
+LEAST_INTEGER = -LARGEST_INTEGER - 1
+
+WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
+"""The word of each kind of number that is not finite."""
+NUMBER_BY_KIND = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
+
+CALENDAR_BEGIN = -62_135_596_800
+"""The first second of the year 1, the first that Python can write as a date; unix time in seconds."""
+CALENDAR_END = 253_402_300_799
+"""The last second of the year 9999, the last that Python and SQL can write as a date; unix time in seconds."""
+
+PLAUSIBLE_SINCE = 946_684_800
+"""The first second of the year 2000; unix time in seconds. What is recorded to be older was written by a host without
+a clock, or made up."""
+
+_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|\0")
+"""In texts joined by line breaks: finds a text that could start a formula, or a NUL, which CSV cannot hold."""
 
 
 def for_json(value: object) -> Any:
@@ -42,16 +67,6 @@ def for_json(value: object) -> Any:
 def iso(value: datetime) -> str:
     """Format a point in time in UTC, as `2026-01-31T12:00:00Z`."""
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-# ---- Convert values to what CSV can hold. Pure
-# In: values that the Python API returns. Out: values for the csv module, and rows as text. Promises: no text cell can
-# start a formula in a spreadsheet; numbers stay numbers; NaN and infinities become the words of `extreme_numbers`.
-
-
-_STARTS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_CHANGES_IN_CSV = re.compile(rf"\n[{re.escape(''.join(_STARTS_FORMULA))}]|\0")
-"""In texts joined by line breaks: finds a text that could start a formula, or a NUL, which CSV cannot hold."""
 
 
 def for_csv(value: object) -> object:
@@ -107,22 +122,8 @@ def csv_text(rows: Sequence[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-# ---- Numbers at the ends: the greatest integer, and what NaN and the infinities are called. Pure
-# In: a number. Out: its kind, as SQL has it in a column beside the number, or its word, as JSON and MindInsight have
-# it. Promises: everybody who stores, compares or shows such a number uses these kinds, words and bounds.
-
-
-LARGEST_INTEGER = 2**63 - 1
-"""The greatest integer of SQL, of numpy and of a log file."""
-LEAST_INTEGER = -LARGEST_INTEGER - 1
-
-WORD_BY_KIND = {"nan": "NaN", "+inf": "Infinity", "-inf": "-Infinity"}
-"""The word of each kind of number that is not finite."""
-NUMBER_BY_KIND = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf}
-
-
 def float_kind(value: float | Decimal) -> str:
-    """Return `finite`, `nan`, `+inf` or `-inf`."""
+    """Return `finite`, `nan`, `+inf` or `-inf`, as SQL has it in a column beside the number."""
     if math.isnan(value):
         return "nan"
     return "finite" if math.isfinite(value) else "+inf" if value > 0 else "-inf"
@@ -131,21 +132,6 @@ def float_kind(value: float | Decimal) -> str:
 def spelled(value: float | Decimal) -> str | None:
     """Return the word for NaN or an infinity, which no JSON number can express; None for a finite value."""
     return None if math.isfinite(value) else WORD_BY_KIND[float_kind(value)]
-
-
-# ---- Convert unix times that may lie beyond the calendar to points in time. Pure
-# In: unix time in seconds, any number. Out: aware datetimes in UTC. Promises: file names, ingest and views share one
-# last second, CALENDAR_END.
-
-
-CALENDAR_BEGIN = -62_135_596_800
-"""The first second of the year 1, the first that Python can write as a date; unix time in seconds."""
-CALENDAR_END = 253_402_300_799
-"""The last second of the year 9999, the last that Python and SQL can write as a date; unix time in seconds."""
-
-PLAUSIBLE_SINCE = 946_684_800
-"""The first second of the year 2000; unix time in seconds. What is recorded to be older was written by a host without
-a clock, or made up."""
 
 
 def from_unix(seconds: int) -> datetime:
@@ -161,13 +147,14 @@ def instant(seconds: float | None) -> datetime | None:
         return None
 
 
-# ---- Checks of values that come back to the store in tokens, cursors and manifests, which anyone may have changed
-# In: values parsed from JSON. Out: whether the database can compare a column with them. Pure.
-
-
 def is_integer(value: object, *, bits: int = 64) -> TypeGuard[int]:
     """Whether a value is an integer, and no bool, that fits into a column of so many bits."""
-    return type(value) is int and -(1 << bits - 1) <= value < 1 << bits - 1
+    return type(value) is int and fits(value, bits)
+
+
+def fits(value: int, bits: int) -> bool:
+    """Whether a signed integer of `bits` bits can hold `value`."""
+    return -(1 << bits - 1) <= value < 1 << bits - 1
 
 
 def is_text(value: object) -> TypeGuard[str]:

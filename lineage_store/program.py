@@ -1,8 +1,11 @@
-"""Logging of the programs: readable lines on a terminal, one JSON object per line elsewhere.
+"""What a running program asks of its process: logging, signals, garbage collection, time, other processes.
 
-In: a level and a format. Out: a root logger that writes to stderr, with times in UTC as in RFC 3339. Promises:
-passwords in URLs and connection strings are starred out; control characters, as in a file name, are escaped. Only the
-command line calls this; the library never configures logging.
+In: a level and a format for logging; handlers; blocks; seconds that work may take; process ids. Out: a root logger that
+writes to stderr, readable lines on a terminal, one JSON object per line elsewhere, with times in UTC as in RFC 3339;
+for how long work runs by itself. Promises: in log lines, passwords in URLs and connection strings are starred out, and
+control characters, as in a file name, are escaped; what a block changes is as before when it ends; on a machine whose
+processors are busy nothing looks slow that is only starved, and a hang always ends. Only the command line calls
+`configure`: the library never configures logging.
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ from pythonjsonlogger.json import JsonFormatter
 from lineage_store.plain_values import iso
 from lineage_store.texts import escaped, without_passwords
 
+Before = Any
+"""The previous handler of a signal: a function, or one of the constants of `signal.getsignal`."""
+STARVED = 10
+"""Work may take this many times as long by the clock on the wall as it may take by itself."""
 _STANDARD = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -63,19 +70,12 @@ def configure(level: str, style: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
-# ---- Signal handlers for the duration of a block
-# In: a handler, which also receives the previous handler; signal numbers. Out: nothing. Promises: the previous
-# handlers are restored when the block ends. Outside the main thread, where Python forbids to set handlers, nothing is
-# changed.
-
-
-Before = Any
-"""The previous handler of a signal: a function, or one of the constants of `signal.getsignal`."""
-
-
 @contextmanager
 def handled(handle: Callable[[int, FrameType | None, Before], object], *numbers: int) -> Iterator[None]:
-    """Call `handle(number, frame, previous handler)` for the signals `numbers` that arrive in the block."""
+    """Call `handle(number, frame, previous handler)` for the signals `numbers` that arrive in the block.
+
+    Outside the main thread, where Python forbids to set handlers, nothing is changed.
+    """
     before = {number: signal.getsignal(number) for number in numbers}
     is_main = threading.current_thread() is threading.main_thread()
     for number in numbers if is_main else ():
@@ -87,16 +87,13 @@ def handled(handle: Callable[[int, FrameType | None, Before], object], *numbers:
             signal.signal(number, handler)
 
 
-# ---- A pause of Python's cyclic garbage collector while thousands of rows are made
-# In: a block. Out: nothing. The collector starts whenever some more objects are alive, looks at all of them, and
-# finds nothing, for rows have no cycles; it took a tenth of the time of ingesting small jobs. Promises: after the
-# block, the collector is enabled or disabled as before. Does not know what the block does, which must be bounded: a
-# batch, no more.
-
-
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect no cyclic garbage in this process during the block."""
+    """Collect no cyclic garbage in this process during the block, which must be bounded: a batch, no more.
+
+    The collector starts whenever some more objects are alive, examines all of them, and finds nothing, for rows have no
+    cycles; it took a tenth of the time of ingesting small jobs.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -104,17 +101,6 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-# ---- How long work takes by itself: time in which its thread runs or waits for a disk, but not for a processor
-# In: seconds that work may take, in this thread or in another process. Out: how long it has taken, and what is left.
-# Promises: on a machine whose processors are busy nothing looks slow that is only starved; a hang always ends,
-# because the clock on the wall counts too, `STARVED` times as long. Where the kernel does not tell how long a thread
-# waited for a processor, all its time counts.
-
-
-STARVED = 10
-"""Work may take this many times as long by the clock on the wall as it may take by itself."""
 
 
 def waited_for_cpu_s(process: int | None = None) -> float:
@@ -126,7 +112,10 @@ def waited_for_cpu_s(process: int | None = None) -> float:
 
 
 class Limit:
-    """What work may take, from now on.
+    """What work may take, from now on: time in which its thread runs or waits for a disk, but not for a processor.
+
+    A hang ends, because the clock on the wall counts too. Where the kernel does not tell how long a thread waited for a
+    processor, all its time counts.
 
     Args:
         seconds: how long by itself.

@@ -68,11 +68,6 @@ def shown_url(url: str) -> str:
     return without_passwords(f"{place}{mark}{shown}")
 
 
-def _shown_option(option: str) -> str:
-    name, equals, _ = option.partition("=")
-    return option if not equals or unquote(name) in _SHOWN_OPTIONS else f"{name}=***"
-
-
 def escaped(text: str, *, keep_lines: bool = False) -> str:
     """Return the text with control, direction and other invisible characters spelled out (`\\x1b`)."""
     if text.isprintable():
@@ -86,11 +81,6 @@ def key(text: str) -> int:
     Database indexes use this key in place of tags and names, which may be longer than an index entry can be.
     """
     return _kept_key(text) if len(text) <= LONGEST_KEPT else _kept_key.__wrapped__(text)
-
-
-@lru_cache(maxsize=4096)  # jobs share most of their tags and names
-def _kept_key(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
 
 
 def meant(word: str, names: Iterable[str], before: str = "") -> str:
@@ -116,6 +106,28 @@ def canonical_json(value: object) -> str:
     return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
+def either(words: Iterable[str]) -> str:
+    """List words as in a sentence: `a, b or c`."""
+    *some, last = words
+    return f"{', '.join(some)} or {last}" if some else last
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise LineageParamTypeError when a parameter is no text."""
+    if not isinstance(value, str):
+        raise LineageParamTypeError(f"{name} = {shown(value)} must be a text.")
+
+
+def _shown_option(option: str) -> str:
+    name, equals, _ = option.partition("=")
+    return option if not equals or unquote(name) in _SHOWN_OPTIONS else f"{name}=***"
+
+
+@lru_cache(maxsize=4096)  # jobs share most of their tags and names
+def _kept_key(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big", signed=True)
+
+
 def _canonical(value: object) -> object:
     """Replace values that are equal in Python, such as 1, 1.0 and True, by the same value."""
     if isinstance(value, dict):
@@ -134,12 +146,6 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
 
 
-def either(words: Iterable[str]) -> str:
-    """List words as in a sentence: `a, b or c`."""
-    *some, last = words
-    return f"{', '.join(some)} or {last}" if some else last
-
-
 def _is_invisible(char: str, keep_lines: bool) -> bool:
     return unicodedata.category(char) in _UNPRINTABLE and not (keep_lines and char == "\n")
 
@@ -149,9 +155,3 @@ def _spelled_out(char: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def check_text(name: str, value: object) -> None:
-    """Raise LineageParamTypeError when a parameter is no text."""
-    if not isinstance(value, str):
-        raise LineageParamTypeError(f"{name} = {shown(value)} must be a text.")

@@ -29,7 +29,9 @@ def _decode(path: Path) -> float:
     with stopwatch() as seconds, path.open("rb") as log:
         position = 0
         while chunk := os.pread(log.fileno(), settings.chunk_bytes, position):
-            decoded = event_columns.decode(chunk, [(0, len(chunk))], max_frame_bytes=settings.max_frame_bytes)
+            decoded = event_columns.decode_columns(
+                chunk, [(0, len(chunk))], max_frame_bytes=settings.max_frame_bytes
+            )
             position += int(decoded.frames.read_to[0]) or len(chunk)
     return seconds()
 

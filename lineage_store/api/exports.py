@@ -70,7 +70,10 @@ class Exports(Operations):
         if what is not None:
             check_text("what", what)
         check_text("format", format)
-        found, is_directory = file_formats.find(format), isinstance(to, str) or hasattr(to, "__fspath__")
+        found, is_directory = (
+            file_formats.find_format(format),
+            isinstance(to, str) or hasattr(to, "__fspath__"),
+        )
         if not is_directory and (isinstance(to, io.TextIOBase) or not hasattr(to, "write")):
             raise LineageParamTypeError(f"to = {to!r} is neither a directory nor a stream of bytes.")
         behind, is_statement = _since(since), what is not None and _NAME.fullmatch(what) is None
@@ -94,7 +97,7 @@ class Exports(Operations):
             facts = exporting.facts(connection, found, behind)
             named = [view.name for view in VIEWS] if what is None else [what.strip()]
             sources = (
-                exporting.events(connection, behind)
+                exporting.openlineage_source(connection, behind)
                 if is_lineage
                 else exporting.views(connection, list(map(of_view, named)), found, behind)
             )

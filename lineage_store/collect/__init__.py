@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "SummaryRecord": "record",
     "SummaryCollector": "collector",
-    "TrainLineage": "lineage",
-    "EvalLineage": "lineage",
-    "SummaryStep": "summary_step",
+    "TrainLineage": "lineage_callbacks",
+    "EvalLineage": "lineage_callbacks",
+    "SummaryStep": "callbacks",
     "collect_environment": "environment",
 }
 

@@ -44,7 +44,7 @@ def in_mindspore_order(construct: Callable[Arguments, None]) -> Callable[Argumen
     return constructor
 
 
-def require(name: str, value: object, *types: type) -> None:
+def require_type(name: str, value: object, *types: type) -> None:
     """Raise LineageParamTypeError unless the value has one of the types; a bool does not count as an int."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         expected = " or ".join("None" if type_ is type(None) else type_.__name__ for type_ in types)
@@ -59,7 +59,7 @@ def type_name(value: object) -> str:
 
 def require_positive(name: str, value: object, *, optional: bool = False) -> None:
     """Raise unless the value is an int above 0, or None if it is optional."""
-    require(name, value, int, *([type(None)] if optional else []))
+    require_type(name, value, int, *([type(None)] if optional else []))
     if isinstance(value, int) and value <= 0:
         raise LineageParamValueError(f"{name} must be greater than 0, not {value}.")
 
@@ -80,7 +80,7 @@ def check_names(file_prefix: object, file_suffix: object) -> None:
             "checksums or packed copies that lie beside a log file, and leave them out. Choose an ending such as '_a'."
         )
     name = filenames.compose(str(file_prefix), 0, 0, "host", str(file_suffix))
-    read_as = filenames.parse(name)
+    read_as = filenames.parse_name(name)
     if read_as is None or read_as.kind != "summary" or read_as.timestamp != 0:
         raise LineageParamValueError(
             f"The prefix {file_prefix!r} and the suffix {file_suffix!r} make names like {name}, "
@@ -100,7 +100,7 @@ def check_size(max_file_size: object) -> None:
 
 def check_network(argument: str, network: object) -> None:
     """Check that `network` is a MindSpore Cell or None."""
-    if network is not None and not from_mindspore.is_network(network):
+    if network is not None and not from_mindspore.is_cell(network):
         raise LineageParamTypeError(
             f"{argument} must be a MindSpore Cell or None, but is a {type(network).__name__}."
         )

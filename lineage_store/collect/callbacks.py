@@ -1,14 +1,14 @@
-"""Base class of the callbacks: it keeps a record open while the outermost training runs.
+"""What the callbacks share, and SummaryStep, the callback of MindSpore's first releases.
 
-In: MindSpore's calls around a training. Out: lineage messages in the lineage file of a record. `Model.fit` enters and
-exits callbacks again for each evaluation inside a training; only the outermost entry and exit count. A record is ours
-or MindSpore's; both have the same methods, but MindSpore's takes only MindSpore's message classes.
+In: MindSpore's calls around a training; a record, ours or MindSpore's: both have the same methods, but MindSpore's
+takes only MindSpore's message classes. Out: lineage messages in the lineage file of a record. `Model.fit` enters and
+exits callbacks again for each evaluation inside a training; only the outermost entry and exit count.
 """
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from mindspore.train import Callback, RunContext, lineage_pb2
 from mindspore.train.summary import SummaryRecord as MindSporeRecord
@@ -17,33 +17,15 @@ from lineage_store.collect.arguments import require_positive
 from lineage_store.collect.facts import EVAL, TRAIN, RunArguments, reproduction_of
 from lineage_store.collect.info_messages import ending
 from lineage_store.collect.lineage_messages import evaluation_lineage
-from lineage_store.collect.lost_values import Attempts
+from lineage_store.collect.lost_values import Failures
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.collect.user_values import UserValues
 from lineage_store.errors import LineageParamSummaryRecordError, RecorderInUseError
 
 LineagePlugin = Literal["train_lineage", "eval_lineage", "dataset_graph", "custom_lineage_data"]
+Record: TypeAlias = SummaryRecord
+"""Ours or MindSpore's, which has the same methods and no types."""
 RECORDS = (SummaryRecord, MindSporeRecord)
-
-
-class Record(Protocol):
-    """The methods that both classes of RECORDS have."""
-
-    @property
-    def log_dir(self) -> str:
-        """The full path of the summary file."""
-
-    def set_mode(self, mode: Any) -> None:
-        """Set whether what summary operators emitted is recorded ("train") or not ("eval")."""
-
-    def add_value(self, plugin: str, name: str, value: Any) -> None:
-        """Queue a value."""
-
-    def record(self, step: int, train_network: Any = None, plugin_filter: Any = None) -> bool:
-        """Write the queued values as those of `step`."""
-
-    def flush(self) -> None:
-        """Wait until all values are written."""
 
 
 class RecordingCallback(Callback):
@@ -54,7 +36,7 @@ class RecordingCallback(Callback):
 
     def __init__(self, *, raising: bool = False) -> None:
         super().__init__()
-        self._attempts = Attempts(type(self).__name__, raising=raising)
+        self._failures = Failures(type(self).__name__, raising=raising)
         self._depth = 0
         self._opened: SummaryRecord | None = None
         self._network: object = None
@@ -75,7 +57,7 @@ class RecordingCallback(Callback):
         evaluates = trace is not None and trace.tb_frame.f_code.co_name == "eval"
         if error is not None and not evaluates and not isinstance(error, RecorderInUseError):
             told = ending(error, self._last_step)
-            Attempts(self._attempts.owner).ask("how the training ended", self._write_end, told)
+            Failures(self._failures.owner).guard("how the training ended", self._write_end, told)
         self._last_step, self._last_epoch = 0, None
         if self._opened is not None:
             self._opened.close()
@@ -89,14 +71,14 @@ class RecordingCallback(Callback):
 
     def _evaluation(self, run: RunArguments) -> Any:
         """Create an evaluation's message; inside a training, as in `Model.fit`, with the training's epoch and step."""
-        message = evaluation_lineage(run, self._attempts)
+        message = evaluation_lineage(run, self._failures)
         if self._last_epoch is not None:
             message.epoch, message.step = self._last_epoch, self._last_step
         return message
 
     def _with_environment(self, info: UserValues, run: RunArguments) -> UserValues:
         """Return user-defined values together with what is needed to reproduce the training."""
-        return (self._attempts.ask("the environment", reproduction_of, run, self._attempts) or {}) | info
+        return (self._failures.guard("the environment", reproduction_of, run, self._failures) or {}) | info
 
     def _write_end(self, told: UserValues) -> None:
         """Write how a training that raised ended; by default, write nothing."""
@@ -107,7 +89,7 @@ class RecordingCallback(Callback):
         if network is self._network:
             return False
         self._network = network
-        self._attempts.forget()
+        self._failures.forget()
         return True
 
     @property
@@ -130,7 +112,7 @@ def write_lineage(record: Record, plugin: LineagePlugin, message: Any, step: int
     What the network's summary operators emitted is not taken, so that the caller who records the steps gets it.
     """
     add_lineage(record, plugin, message)
-    mode = getattr(record, "_mode", TRAIN)
+    mode: Any = getattr(record, "_mode", TRAIN)
     record.set_mode(EVAL)
     try:
         record.record(step)
@@ -146,14 +128,10 @@ def add_lineage(record: Record, plugin: LineagePlugin, message: Any) -> None:
     record.add_value(plugin, plugin, message)
 
 
-# ---- SummaryStep: the callback of MindSpore's first releases that records every few steps. MindInsight's examples
-# use it
-# In: a SummaryRecord, ours or MindSpore's, which the caller closes. Out: every `flush_step` steps, the record writes
-# its pending values and the values that the network's summary operators emitted.
-
-
 class SummaryStep(Callback):
-    """Records one step in every `flush_step`.
+    """Records one step in every `flush_step`, in a record that the caller closes, as MindInsight's examples do.
+
+    The record writes its pending values and those that the network's summary operators emitted.
 
     Raises LineageParamSummaryRecordError if `summary` is no SummaryRecord, LineageParamTypeError or
     LineageParamValueError if `flush_step` is no int above 0.

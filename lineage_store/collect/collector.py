@@ -2,7 +2,9 @@
 
 In: MindSpore's calls around the steps of a training. Out: log files in `summary_dir`, and checkpoints for loss
 landscapes below it. Promises: wrong arguments are refused at once; later, a value that cannot be collected is logged
-once and left out, and the training goes on. docs/moving.md lists where the files differ from MindSpore's.
+once and left out, and the training goes on; a checkpoint appears complete or not at all, and an existing one is kept,
+so that the ranks of a distributed training can share the directory. docs/moving.md lists where the files differ from
+MindSpore's.
 """
 
 from __future__ import annotations
@@ -24,24 +26,29 @@ from lineage_store.collect.callbacks import RecordingCallback, add_lineage, writ
 from lineage_store.collect.collector_options import (
     EVERYTHING,
     NOTHING,
-    Collected,
     CollectingSteps,
     Due,
-    Landscape,
-    parse,
-    plan,
+    LandscapeStates,
+    Selection,
+    parse_selection,
+    plan_steps,
 )
 from lineage_store.collect.facts import EVAL, TRAIN, RunArguments, backbone_of, loss_of, optimizer_of
 from lineage_store.collect.info_messages import user_defined_info
 from lineage_store.collect.learning_rates import LearningRates
 from lineage_store.collect.lineage_messages import graph_of, train_lineage
-from lineage_store.collect.lost_values import Attempts
+from lineage_store.collect.lost_values import Failures
 from lineage_store.collect.record import SummaryRecord
 from lineage_store.collect.user_values import UserValues
 from lineage_store.errors import LineageLogError, LineageParamValueError, RecorderInUseError
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, SCALAR
 
 log = logging.getLogger(__name__)
+
+DEFAULT_HISTOGRAMS = 5
+"""Number of parameters whose histograms are collected if none are named: the optimizer's first ones."""
+DIRECTORY = "ckpt_dir"
+METADATA = "train_metadata.json"
 
 
 class SummaryCollector(RecordingCallback):
@@ -86,8 +93,8 @@ class SummaryCollector(RecordingCallback):
         require_positive("collect_tensor_freq", collect_tensor_freq, optional=True)
         require_positive("max_file_size", max_file_size, optional=True)
         exports_tensors(export_options)
-        self._collected = parse(collect_specified_data, keep_default_action)
-        self._user_values = user_values.from_environment() | user_values.checked(
+        self._collected = parse_selection(collect_specified_data, keep_default_action)
+        self._user_values = user_values.from_environment() | user_values.checked_values(
             "custom_lineage_data", custom_lineage_data
         )
         self._summary_dir = str(made_directory("summary_dir", summary_dir))
@@ -96,13 +103,11 @@ class SummaryCollector(RecordingCallback):
         self._max_file_size, self._export_options = max_file_size, export_options
         landscape = self._collected.landscape
         self._landscape = LandscapeCheckpoints(landscape, self._summary_dir) if landscape else None
-        self._values = StepValues(self._collected, self._attempts)
+        self._values = StepValues(self._collected, self._failures)
         self._described = False
         self._training: RunArguments | None = None
         self._steps: CollectingSteps | None = None
         self._evaluated: object = None
-
-    # --- MindSpore's calls ----------------------------------------------------------------------------------------
 
     def begin(self, run_context: RunContext) -> None:
         """Called before a training or an evaluation; raises if it cannot be collected at all."""
@@ -156,19 +161,17 @@ class SummaryCollector(RecordingCallback):
             self._record_evaluation(run)
             return
         if self._collected.train_lineage:
-            self._attempts.ask("the training's lineage", self._record_training, run)
+            self._failures.guard("the training's lineage", self._record_training, run)
         self._training = None
         if self._landscape is not None:
-            self._attempts.ask("the landscape's metadata", self._landscape.describe, run)
-
-    # --- what is collected ----------------------------------------------------------------------------------------
+            self._failures.guard("the landscape's metadata", self._landscape.describe, run)
 
     def _describe(self, run: RunArguments) -> None:
         """Record what is the same for the whole training: its graphs, user-defined values and environment."""
         if self._collected.graph:
-            self._attempts.ask("the graph", add_graph, self._record, run)
+            self._failures.guard("the graph", add_graph, self._record, run)
         if self._collected.dataset_graph:
-            graph = self._attempts.ask("the dataset graph", graph_of, run["train_dataset"])
+            graph = self._failures.guard("the dataset graph", graph_of, run["train_dataset"])
             if graph is not None:
                 add_lineage(self._record, "dataset_graph", graph)
         self._record.record(run["cur_step_num"])
@@ -182,7 +185,7 @@ class SummaryCollector(RecordingCallback):
     def _collect_when_due(self, run: RunArguments, number: int) -> None:
         if self._steps is None:
             total = run["epoch_num"] * (1 if run["dataset_sink_mode"] else run["batch_num"])
-            self._steps = plan(total, self._collect_freq, self._collect_tensor_freq)
+            self._steps = plan_steps(total, self._collect_freq, self._collect_tensor_freq)
             self._collect(run, EVERYTHING)
             self._record.flush()
         elif any(due := self._steps.at(number)):
@@ -194,7 +197,7 @@ class SummaryCollector(RecordingCallback):
         self._record.record(run["cur_step_num"], plugin_filter=due.takes)
 
     def _record_training(self, run: RunArguments) -> None:
-        write_lineage(self._record, "train_lineage", train_lineage(run, self._attempts), step=0)
+        write_lineage(self._record, "train_lineage", train_lineage(run, self._failures), step=0)
 
     def _write_end(self, told: UserValues) -> None:
         if self._collected.train_lineage:
@@ -209,35 +212,29 @@ class SummaryCollector(RecordingCallback):
         if not self._collected.eval_lineage or metrics is None or metrics is self._evaluated:
             return
         self._evaluated = metrics
-        self._attempts.ask("the evaluation's lineage", self._write_evaluation, run)
+        self._failures.guard("the evaluation's lineage", self._write_evaluation, run)
 
     def _write_evaluation(self, run: RunArguments) -> None:
         write_lineage(self._record, "eval_lineage", self._evaluation(run), step=0)
 
     def _keep_state(self, run: RunArguments, unit: str) -> None:
         if self._landscape is not None:
-            self._attempts.ask("states for landscapes", self._landscape.keep, run, unit)
+            self._failures.guard("states for landscapes", self._landscape.keep, run, unit)
 
     def _open(self) -> SummaryRecord:
         limit, options = self._max_file_size, self._export_options
         return SummaryRecord(self._summary_dir, max_file_size=limit, export_options=options)
 
 
-# ---- Add a step's values to a SummaryCollector's record: input image, loss, learning rate, histograms; and the graph
-# In: MindSpore's run arguments. Out: values that are pending in the record. Promises: each kind is tried on its own;
-# one that fails is logged once and then left out.
-
-
-DEFAULT_HISTOGRAMS = 5
-"""Number of parameters whose histograms are collected if none are named: the optimizer's first ones."""
-
-
 class StepValues:
-    """Adds the requested values. Caches the optimizer, because finding it takes a walk through the network."""
+    """Adds a step's values to a record: input image, loss, learning rate, histograms, each tried on its own.
 
-    def __init__(self, collected: Collected, attempts: Attempts) -> None:
+    Caches the optimizer, because finding it takes a walk through the network.
+    """
+
+    def __init__(self, collected: Selection, failures: Failures) -> None:
         self._collected = collected
-        self._attempts = attempts
+        self._failures = failures
         self._optimizer: Any = None
         self._rates: LearningRates | None = None
 
@@ -247,15 +244,15 @@ class StepValues:
 
     def add(self, record: SummaryRecord, run: RunArguments) -> None:
         """Queue the values of the step that has ended."""
-        ask, collected = self._attempts.ask, self._collected
+        guard, collected = self._failures.guard, self._collected
         if collected.input_data:
-            ask("the input data", _add_input, record, run)
+            guard("the input data", _add_input, record, run)
         if collected.metric:
-            ask("the loss", _add_loss, record, run)
+            guard("the loss", _add_loss, record, run)
         if collected.learning_rate:
-            ask("the learning rate", self._add_learning_rates, record, run)
+            guard("the learning rate", self._add_learning_rates, record, run)
         if collected.histograms:
-            ask("histograms of parameters", self._add_histograms, record, run)
+            guard("histograms of parameters", self._add_histograms, record, run)
 
     def _add_learning_rates(self, record: SummaryRecord, run: RunArguments) -> None:
         if self._rates is None:
@@ -272,7 +269,7 @@ class StepValues:
             chosen = [each for each in parameters if names.match(each.name)]
         for each in chosen:
             tag = f"{each.name}/auto"
-            self._attempts.ask(f"the histogram {tag}", record.add_value, HISTOGRAM, tag, each.data)
+            self._failures.guard(f"the histogram {tag}", record.add_value, HISTOGRAM, tag, each.data)
 
     def _optimizer_of(self, run: RunArguments) -> Any:
         if self._optimizer is None:
@@ -307,20 +304,14 @@ def _add_loss(record: SummaryRecord, run: RunArguments) -> None:
     record.add_value(SCALAR, "loss/auto", loss)
 
 
-# ---- Save checkpoints of a network in training, from which MindSpore's SummaryLandscape later computes loss landscapes
-# In: the wanted steps or epochs, and MindSpore's run arguments at each. Out: `ckpt_dir/{Network}_{n}_{unit}.ckpt`
-# and, at the end, `ckpt_dir/train_metadata.json`, in MindSpore's form. Promises: a file appears complete or not at
-# all, and an existing file is kept, so that the ranks of a distributed training can share the directory.
-
-
-DIRECTORY = "ckpt_dir"
-METADATA = "train_metadata.json"
-
-
 class LandscapeCheckpoints:
-    """Saves the states of one training in a subdirectory of its summary directory, which is made at once."""
+    """Saves the states of one training, from which MindSpore's SummaryLandscape later computes loss landscapes.
 
-    def __init__(self, options: Landscape, summary_dir: str) -> None:
+    They are `ckpt_dir/{Network}_{n}_{unit}.ckpt` and, at the end, `ckpt_dir/train_metadata.json`, in MindSpore's form,
+    in the summary directory; `ckpt_dir` is made at once.
+    """
+
+    def __init__(self, options: LandscapeStates, summary_dir: str) -> None:
         self.options = options
         self.directory = Path(summary_dir, DIRECTORY)
         made_directory("ckpt_dir", self.directory)

@@ -1,8 +1,11 @@
-"""Check the arguments that select what a SummaryCollector collects, and return them as one frozen value.
+"""What a SummaryCollector collects, and at which steps. Pure.
 
-In: `collect_specified_data` and `keep_default_action` as the user gave them. Out: `Collected`. Promises: all mistakes
-in them are refused here, before a training starts; the user's dicts and lists are never changed or kept. Defaults are
-MindSpore's; for `num_samples`, that of MindSpore's documentation (128), not of its code (2048).
+In: `collect_specified_data` and `keep_default_action` as the user gave them; the frequencies and the length of the
+training, in steps, or in epochs if the data sink to the device and the host sees no single steps. Out: `Collected`; a
+plan that says for each step which plugins to collect, but for the first step, at which a collector always collects
+everything. Promises: all mistakes in the arguments are refused here, before a training starts; the user's dicts and
+lists are never changed or kept. Defaults are MindSpore's; for `num_samples`, that of MindSpore's documentation (128),
+not of its code (2048). Tensors are large: by default at most MOST_TENSORS of a training are kept.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lineage_store.collect.arguments import require
+from lineage_store.collect.arguments import require_type
 from lineage_store.errors import LineageParamValueError
 from lineage_store.plugins import TENSOR
 
 UNITS = ("step", "epoch")
 SHORTEST_INTERVAL = 3
 SIZES = range(3, 257)
+MOST_TENSORS = 20
 
 _LANDSCAPE_DEFAULTS: dict[str, Any] = {
     "landscape_size": 40,
@@ -43,7 +47,7 @@ _OURS = ("collect_learning_rate", "collect_environment")
 
 
 @dataclass(frozen=True, slots=True)
-class Landscape:
+class LandscapeStates:
     """Which states of the network are saved, for loss landscapes that are computed later."""
 
     size: int
@@ -63,7 +67,7 @@ class Landscape:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class Selection:
     """Which kinds of values are collected."""
 
     metric: bool = False
@@ -77,21 +81,21 @@ class Collected:
     histograms: bool = False
     histogram_names: re.Pattern[str] | None = None
     """Matches the beginning of the names of parameters to collect; None: the optimizer's first five parameters."""
-    landscape: Landscape | None = None
+    landscape: LandscapeStates | None = None
 
 
-def parse(specified: object, keep_default_action: object) -> Collected:
+def parse_selection(specified: object, keep_default_action: object) -> Selection:
     """Check the two arguments. Raises LineageParamTypeError and LineageParamValueError."""
-    require("keep_default_action", keep_default_action, bool)
-    require("collect_specified_data", specified, dict, type(None))
+    require_type("keep_default_action", keep_default_action, bool)
+    require_type("collect_specified_data", specified, dict, type(None))
     given: dict[str, Any] = specified if isinstance(specified, dict) else {}
     for key in given:
-        require("a key of collect_specified_data", key, str)
+        require_type("a key of collect_specified_data", key, str)
     _check_keys("collect_specified_data", given, {*_DEFAULTS, *_OURS})
     chosen = _DEFAULTS | given if keep_default_action else given
     for name in (*_SWITCHES, *_OURS):
-        require(name, chosen.get(name, False), bool)
-    return Collected(
+        require_type(name, chosen.get(name, False), bool)
+    return Selection(
         **{name.removeprefix("collect_"): chosen.get(name, False) for name in (*_SWITCHES, *_OURS)},
         histograms="histogram_regular" in chosen,
         histogram_names=_pattern(chosen.get("histogram_regular")),
@@ -105,7 +109,7 @@ def _check_keys(name: str, given: dict[Any, Any], allowed: set[str]) -> None:
 
 
 def _pattern(regular: object) -> re.Pattern[str] | None:
-    require("histogram_regular", regular, str, type(None))
+    require_type("histogram_regular", regular, str, type(None))
     if not isinstance(regular, str):
         return None
     try:
@@ -116,14 +120,14 @@ def _pattern(regular: object) -> re.Pattern[str] | None:
         ) from error
 
 
-def _landscape(given: object) -> Landscape | None:
-    require("collect_landscape", given, dict, type(None))
+def _landscape(given: object) -> LandscapeStates | None:
+    require_type("collect_landscape", given, dict, type(None))
     if not isinstance(given, dict):
         return None
     _check_keys("collect_landscape", given, {*_LANDSCAPE_DEFAULTS, "intervals"})
     chosen = _LANDSCAPE_DEFAULTS | given
     for name, default in _LANDSCAPE_DEFAULTS.items():
-        require(name, chosen[name], type(default))
+        require_type(name, chosen[name], type(default))
     if chosen["landscape_size"] not in SIZES:
         raise LineageParamValueError(
             f"landscape_size must be from {SIZES[0]} to {SIZES[-1]}, not {chosen['landscape_size']}."
@@ -132,8 +136,8 @@ def _landscape(given: object) -> Landscape | None:
         raise LineageParamValueError(f"unit must be 'step' or 'epoch', not {chosen['unit']!r}.")
     _check_keys("create_landscape", chosen["create_landscape"], {"train", "result"})
     for name, value in chosen["create_landscape"].items():
-        require(f"create_landscape: {name}", value, bool)
-    return Landscape(
+        require_type(f"create_landscape: {name}", value, bool)
+    return LandscapeStates(
         size=chosen["landscape_size"],
         unit=chosen["unit"],
         create=dict(chosen["create_landscape"]),
@@ -143,27 +147,18 @@ def _landscape(given: object) -> Landscape | None:
 
 
 def _intervals(given: object) -> list[list[int]]:
-    require("intervals of collect_landscape", given, list)
+    require_type("intervals of collect_landscape", given, list)
     intervals: list[list[int]] = given if isinstance(given, list) else []
     for interval in intervals:
-        require("an interval of collect_landscape", interval, list)
+        require_type("an interval of collect_landscape", interval, list)
         if len(interval) < SHORTEST_INTERVAL:
             raise LineageParamValueError(
                 f"an interval of collect_landscape must have {SHORTEST_INTERVAL} numbers or more, not {interval}."
             )
         for number in interval:
             # MindSpore accepts a bool, too.
-            require("a number in an interval of collect_landscape", number, int, bool)
+            require_type("a number in an interval of collect_landscape", number, int, bool)
     return [list(interval) for interval in intervals]
-
-
-# ---- Decide which plugins a SummaryCollector collects at which steps. Pure
-# In: the requested frequencies and the length of the training, in steps, or in epochs if the data sink to the device
-# and the host sees no single steps. Out: for a step, the plugins to collect. Tensors are large, so by default at most
-# 20 of a training are kept. Does not know the first step, at which the collector always collects everything.
-
-
-MOST_TENSORS = 20
 
 
 class Due(NamedTuple):
@@ -192,7 +187,7 @@ class CollectingSteps:
         return Due(tensors=number in self.tensors, others=number % self.frequency == 0)
 
 
-def plan(total: int, frequency: int, tensor_frequency: int | None) -> CollectingSteps:
+def plan_steps(total: int, frequency: int, tensor_frequency: int | None) -> CollectingSteps:
     """Return the plan of a training of `total` steps or epochs."""
     return CollectingSteps(frequency, _tensor_steps(total, frequency, tensor_frequency))
 

@@ -1,9 +1,11 @@
 """Encode the values of one `record` call as frames of log files. Pure.
 
-In: a Batch: a step, the time, and values as `values.entry_of` makes them. Out: an Encoded: complete frames for the
+In: a RecordedStep: a step, the time, and values as `added_value` makes them. Out: an Encoded: complete frames for the
 summary file and for the lineage file, in MindSpore's order, and arrays to export. Promises: the same events as from
-MindSpore 2.10; a value that cannot be encoded is listed in `failures`, and the others are encoded. Does not know
-files or threads.
+MindSpore 2.10, on every numpy from 1.26: histograms have the same bits, by the same arithmetic, and images the same
+pixels; the same bytes too where Pillow is installed, as it always is with MindSpore. Where MindSpore's arithmetic
+fails, as for unsigned zeros, there is a histogram all the same. A value that cannot be encoded is listed in `failures`,
+and the others are encoded. Does not know files or threads.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.collect.entries import LINEAGE_MESSAGES, Batch, Entry, Held
+from lineage_store.collect.entries import LINEAGE_MESSAGES, AddedValue, Held, RecordedStep
 from lineage_store.collect.wire_bytes import double_field, float_field, length_field, varint_field
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, lineage_pb2, summary_pb2
@@ -31,6 +33,19 @@ _LINEAGE_FIELDS = {"eval_lineage": "evaluation_lineage", "custom_lineage_data": 
 """The fields of a LineageEvent that are not called like their plugin."""
 _EVENT, _SUMMARY, _VALUE = summary_pb2.Event, summary_pb2.Summary, summary_pb2.Summary.Value
 _TENSOR = anf_ir_pb2.TensorProto
+_HISTOGRAM, _BUCKET = summary_pb2.Summary.Histogram, summary_pb2.Summary.Histogram.bucket
+
+_MANY_VALUES, _MOST_BUCKETS = 880, 90
+_VALUES_A_BUCKET = 10
+_FEW = ((5, 2), (10, 3))
+"""(n, buckets): up to n values get that many buckets."""
+_OF_BOOLEANS = np.array([0.0, 0.5, 1.0])
+"""The edges of a bucket for False and one for True; MindSpore's writer fails for booleans."""
+CHANNELS = 3
+_COLUMNS = 8
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_EIGHT_BIT_RGB = bytes([8, 2, 0, 0, 0])
+"""The rest of a PNG header behind width and height: depth, colour type, compression, filter, interlace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,7 @@ class Encoded:
     """Descriptions of the values that could not be encoded, and the reasons."""
 
 
-def encode(batch: Batch) -> Encoded:
+def encode_step(batch: RecordedStep) -> Encoded:
     """Encode each graph and lineage message as an event of its own, and all other values as one event. Never raises."""
     encoded = Encoded()
     try:
@@ -85,7 +100,7 @@ def lineage_frame(plugin: str, message: bytes, wall_time: float) -> bytes:
     return encode_frame(event.SerializeToString())
 
 
-def _encode(batch: Batch, encoded: Encoded) -> None:
+def _encode(batch: RecordedStep, encoded: Encoded) -> None:
     for entry in batch.entries:
         if entry.plugin == GRAPH:
             encoded.summary.append(graph_frame(_content(entry), batch.wall_time))
@@ -97,7 +112,7 @@ def _encode(batch: Batch, encoded: Encoded) -> None:
         encoded.summary.append(encode_frame(_summary_event(batch, encoded.failures)))
 
 
-def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes:
+def _summary_event(batch: RecordedStep, failures: list[tuple[str, Exception]]) -> bytes:
     values = []
     for entry in filter(_is_sampled, batch.entries):
         try:
@@ -111,12 +126,12 @@ def _summary_event(batch: Batch, failures: list[tuple[str, Exception]]) -> bytes
     )
 
 
-def _is_sampled(entry: Entry) -> bool:
+def _is_sampled(entry: AddedValue) -> bool:
     """Return whether the value goes into the common event, the one that has a step."""
     return entry.plugin != GRAPH and entry.plugin not in LINEAGE_MESSAGES
 
 
-def _value(entry: Entry) -> bytes:
+def _value(entry: AddedValue) -> bytes:
     """Encode the value as a field of a Summary."""
     return length_field(_SUMMARY.VALUE_FIELD_NUMBER, _tag(entry.tag) + _sample(entry.plugin, entry.value))
 
@@ -156,28 +171,16 @@ def _tensor(values: NDArray[Any]) -> bytes:
     )
 
 
-def _content(entry: Entry) -> bytes:
+def _content(entry: AddedValue) -> bytes:
     assert isinstance(entry.value, bytes)
     return entry.value
 
 
-# ---- Compute an array's histogram with the same arithmetic as MindSpore's writer
-# In: an array of booleans, integers or floats. Out: a serialised Histogram message. Promises: the same bits as from
-# MindSpore 2.10, on every numpy from 1.26; and a histogram where MindSpore's arithmetic fails, as for unsigned zeros.
-
-
-_HISTOGRAM, _BUCKET = summary_pb2.Summary.Histogram, summary_pb2.Summary.Histogram.bucket
-
-_MANY_VALUES, _MOST_BUCKETS = 880, 90
-_VALUES_A_BUCKET = 10
-_FEW = ((5, 2), (10, 3))
-"""(n, buckets): up to n values get that many buckets."""
-_OF_BOOLEANS = np.array([0.0, 0.5, 1.0])
-"""The edges of a bucket for False and one for True; MindSpore's writer fails for booleans."""
-
-
 def encode_histogram(values: NDArray[Any]) -> bytes:
-    """Return the serialised Histogram. Its buckets span the finite values; without any there are no buckets."""
+    """Return the serialised Histogram of booleans, integers or floats.
+
+    Its buckets span the finite values; without any there are no buckets.
+    """
     is_boolean = values.dtype == np.bool_
     if is_boolean:
         values = values.astype(np.uint8)
@@ -226,10 +229,10 @@ def _buckets(values: NDArray[Any], edges: NDArray[Any]) -> bytes:
     buckets = zip(edges.tolist(), np.diff(edges).tolist(), counts.tolist(), strict=False)
     encoded = bytearray()
     for left, width, held in buckets:
-        place = double_field(_BUCKET.LEFT_FIELD_NUMBER, left) + double_field(
-            _BUCKET.WIDTH_FIELD_NUMBER, width
+        bucket = double_field(_BUCKET.LEFT_FIELD_NUMBER, left)
+        bucket += double_field(_BUCKET.WIDTH_FIELD_NUMBER, width) + varint_field(
+            _BUCKET.COUNT_FIELD_NUMBER, held
         )
-        bucket = place + varint_field(_BUCKET.COUNT_FIELD_NUMBER, held)
         encoded += length_field(_HISTOGRAM.BUCKETS_FIELD_NUMBER, bucket)
     return bytes(encoded)
 
@@ -243,26 +246,13 @@ def _edges(least: float, greatest: float, buckets: int, dtype: np.dtype[Any]) ->
     return edges if rising else np.linspace(least, greatest, buckets + 1)
 
 
-# ---- Encode a batch of images as one PNG: tiled, scaled to bytes and encoded as MindSpore's writer does
-# In: an array of shape (batch, 1 or 3 channels, height, width). Out: a serialised Image message. Promises: the same
-# pixels as MindSpore 2.10 on every numpy from 1.26, and the same bytes if Pillow is installed, as it always is with
-# MindSpore.
-
-
-CHANNELS = 3
-_COLUMNS = 8
-_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_EIGHT_BIT_RGB = bytes([8, 2, 0, 0, 0])
-"""The rest of a PNG header behind width and height: depth, colour type, compression, filter, interlace."""
-
-
 def is_image(values: NDArray[Any]) -> bool:
     """Return whether the array is a batch of grey or RGB images with at least one pixel."""
     return values.ndim == 4 and values.shape[1] in (1, CHANNELS) and values.size > 0
 
 
 def encode_image(values: NDArray[Any]) -> bytes:
-    """Encode a batch, for which `is_image` must be true, as one serialised Image."""
+    """Encode a batch, for which `is_image` must be true, as one serialised Image: a PNG of its images side by side."""
     pixels = _as_bytes(_tiled(values).transpose(1, 2, 0))
     height, width, channels = pixels.shape
     image = summary_pb2.Summary.Image(

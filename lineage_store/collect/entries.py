@@ -35,7 +35,7 @@ _ENCODED_ELEMENT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AddedValue:
     """One value added."""
 
     plugin: str
@@ -53,13 +53,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RecordedStep:
     """The values of one call."""
 
     step: int
     wall_time: float
     """Unix time in seconds."""
-    entries: tuple[Entry, ...]
+    entries: tuple[AddedValue, ...]
     """Grouped by plugin."""
     export_tensors: bool = False
 
@@ -85,9 +85,9 @@ def tag_of(name: str) -> str:
     return name
 
 
-def entry_of(plugin: str, tag: str, value: Any) -> Entry:
+def added_value(plugin: str, tag: str, value: Any) -> AddedValue:
     """Convert `value` to the form that `encoding` takes for this plugin."""
-    return Entry(plugin, tag, _held(plugin, tag, value))
+    return AddedValue(plugin, tag, _held(plugin, tag, value))
 
 
 def _held(plugin: str, name: str, value: Any) -> Held:
@@ -172,11 +172,11 @@ def _graph(value: Any) -> bytes:
         raise LineageParamTypeError(
             f"A graph must be the bytes of a ModelProto, or a GraphProto, but is a {type(value).__name__}."
         )
-    from lineage_store.eventlog.mindspore.events import parse
+    from lineage_store.eventlog.mindspore.events import parse_message
     from lineage_store.eventlog.mindspore.wire import anf_ir_pb2
 
     try:
-        return parse(anf_ir_pb2.ModelProto, model).graph.SerializeToString()
+        return parse_message(anf_ir_pb2.ModelProto, model).graph.SerializeToString()
     except EventDecodeError as error:
         raise LineageParamValueError(f"The graph cannot be read: {error}") from error
 

@@ -1,7 +1,9 @@
 """Read facts from the objects of a MindSpore training: networks, optimizers, datasets, run arguments.
 
-In: MindSpore's objects. Out: plain values and the protobuf messages of a lineage event. Promises: nothing is written,
-and the training's objects stay unchanged. Functions raise what MindSpore raises; callers run them through `Attempts`.
+In: MindSpore's objects; `run_context.original_args()`, MindSpore's dict. Out: MindSpore's objects or plain values; None
+where the training has no such object. Optimizers are those of `mindspore.nn`, and those of `mindspore.mint` and
+`mindspore.experimental`, which MindSpore's own collector does not know. Promises: nothing is written, and the
+training's objects stay unchanged. Functions raise what MindSpore raises; callers run them through `Failures`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import inspect
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from mindspore import Parameter, Tensor, nn
@@ -20,19 +22,27 @@ from mindspore.nn.loss.loss import LossBase
 from mindspore.train import ModelCheckpoint
 
 from lineage_store.collect.environment import collect_environment
-from lineage_store.collect.lost_values import Attempts
+from lineage_store.collect.lost_values import Failures
 from lineage_store.collect.user_values import UserValues, recordable
-
-# ---- Read facts about a training from a callback's run arguments: optimizer, loss function, loss, model file
-# In: `run_context.original_args()`, MindSpore's dict. Out: MindSpore's objects or plain values; None if the training
-# has no such object. Optimizers are those of `mindspore.nn`, and those of `mindspore.mint` and
-# `mindspore.experimental`, which MindSpore's own collector does not know.
-
 
 RunArguments = dict[str, Any]
 
-TRAIN, EVAL = "train", "eval"
+TRAIN: Final = "train"
+EVAL: Final = "eval"
 OPTIMIZERS = (nn.Optimizer, ExperimentalOptimizer)
+_OF_DIRECTORIES = (
+    *(sources.ImageFolderDataset, sources.MnistDataset, sources.Cifar10Dataset),
+    *(sources.Cifar100Dataset, sources.VOCDataset, sources.CelebADataset),
+)
+_PLACES: dict[str, tuple[type, ...]] = {
+    "dataset_dir": _OF_DIRECTORIES,
+    "dataset_file": (sources.ManifestDataset,),
+    "dataset_files": (sources.MindDataset, sources.TFRecordDataset, sources.TextFileDataset),
+}
+"""The kinds of sources by the attribute that names their files; others, such as generators and arrays, have none."""
+_PLAIN = (str, bool, int, float)
+_LIST_LENGTH = 16
+"""Longer lists are not taken for parameters."""
 
 
 def optimizer_of(run: RunArguments) -> Any | None:
@@ -76,7 +86,7 @@ def checkpoint_of(run: RunArguments) -> str | None:
     return os.path.realpath(names[-1]) if names and names[-1] else None
 
 
-def size_of(checkpoint: str | None) -> int:
+def checkpoint_bytes(checkpoint: str | None) -> int:
     """Return the bytes of the model file; 0 without one, and if it no longer exists."""
     try:
         return os.path.getsize(checkpoint) if checkpoint else 0
@@ -99,23 +109,6 @@ def _cells(run: RunArguments) -> Iterator[Any]:
     """Yield the running network and every cell in it, outermost first."""
     network = run["train_network" if run["mode"] == TRAIN else "eval_network"]
     return (cell for _, cell in network.cells_and_names())
-
-
-# ---- Find the location and size of a training's data
-# In: a MindSpore dataset, the end of a pipeline. Out: the directory of its first source, the number of samples, the
-# size of a batch. Only the sources in `_PLACES` have a directory; others, such as generators and arrays, have none.
-
-
-_OF_DIRECTORIES = (
-    *(sources.ImageFolderDataset, sources.MnistDataset, sources.Cifar10Dataset),
-    *(sources.Cifar100Dataset, sources.VOCDataset, sources.CelebADataset),
-)
-_PLACES: dict[str, tuple[type, ...]] = {
-    "dataset_dir": _OF_DIRECTORIES,
-    "dataset_file": (sources.ManifestDataset,),
-    "dataset_files": (sources.MindDataset, sources.TFRecordDataset, sources.TextFileDataset),
-}
-"""The kinds of sources by the attribute that names their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,26 +146,19 @@ def _own_path(dataset: Any) -> str | None:
     return None
 
 
-# ---- Collect what is needed to reproduce a training: its environment, and the parameters of its optimizer
-# In: run arguments and an `Attempts`. Out: user-defined values, flat. An optimizer's parameters are the arguments of
-# its constructor: `init_args` for most in `mindspore.nn`, `defaults` in `mindspore.mint` and
-# `mindspore.experimental`, for others the attributes with the arguments' names.
-
-
-_PLAIN = (str, bool, int, float)
-_LIST_LENGTH = 16
-"""Longer lists are not taken for parameters."""
-
-
-def reproduction_of(run: RunArguments, attempts: Attempts) -> UserValues:
+def reproduction_of(run: RunArguments, failures: Failures) -> UserValues:
     """Return the result of `collect_environment`, with the parameters of the training's optimizer."""
-    optimizer = attempts.ask("the optimizer", optimizer_of, run)
-    parameters = attempts.ask("the optimizer's parameters", parameters_of, optimizer) or {}
+    optimizer = failures.guard("the optimizer", optimizer_of, run)
+    parameters = failures.guard("the optimizer's parameters", parameters_of, optimizer) or {}
     return recordable("collect_environment", collect_environment() | {"optimizer": parameters})
 
 
 def parameters_of(optimizer: Any) -> dict[str, Any]:
-    """Return the constructor arguments of an optimizer, such as weight decay, without the learning rate."""
+    """Return the constructor arguments of an optimizer, such as weight decay, without the learning rate.
+
+    Most in `mindspore.nn` keep them in `init_args`, those in `mindspore.mint` and `mindspore.experimental` in
+    `defaults`, others in attributes with the arguments' names.
+    """
     named = getattr(optimizer, "init_args", None) or getattr(optimizer, "defaults", None)
     if named is None:
         arguments = inspect.signature(type(optimizer)).parameters

@@ -54,7 +54,7 @@ class Operators:
                 yield match[2].lower(), match[1], value
 
 
-def is_network(value: Any) -> bool:
+def is_cell(value: Any) -> bool:
     """Return whether `value` is a MindSpore Cell."""
     mindspore = sys.modules.get("mindspore")
     return mindspore is not None and isinstance(value, mindspore.nn.Cell)

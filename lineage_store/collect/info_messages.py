@@ -13,7 +13,7 @@ from typing import Any
 
 from lineage_store.collect import entries, user_values
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.entries import Entry
+from lineage_store.collect.entries import AddedValue
 from lineage_store.collect.user_values import UserValue, UserValues
 from lineage_store.fields import OUTCOME
 from lineage_store.plugins import SCALAR
@@ -47,13 +47,13 @@ def ending(error: BaseException | None, last_step: int) -> UserValues:
     return {OUTCOME: outcome.value, "end/error_class": type_name(error), "end/last_step": last_step}
 
 
-def parameter_entries(given: UserValues) -> Iterator[Entry]:
+def parameter_entries(given: UserValues) -> Iterator[AddedValue]:
     """Yield the entry that a record writes for user-defined values; none if there are no values."""
     if given:
-        yield entries.entry_of("custom_lineage_data", "", user_defined_info(given))
+        yield entries.added_value("custom_lineage_data", "", user_defined_info(given))
 
 
-def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[Entry]:
+def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> Iterator[AddedValue]:
     """Yield what a record writes for one evaluation: its results as lineage and, with a `step`, numbers as scalars.
 
     Raises LineageParamTypeError for anything but a dict.
@@ -63,7 +63,7 @@ def metric_entries(metrics: object, *, step: int | None, epoch: int | None) -> I
     results = user_values.recordable("metrics", metrics, bits=64)
     if results:
         message = lineage_pb2.EvaluationLineage(metric=json.dumps(results), step=step, epoch=epoch)
-        yield entries.entry_of("eval_lineage", "", message)
+        yield entries.added_value("eval_lineage", "", message)
     for name, value in results.items():
         if step is not None and not isinstance(value, str):
-            yield entries.entry_of(SCALAR, entries.tag_of(name), value)
+            yield entries.added_value(SCALAR, entries.tag_of(name), value)

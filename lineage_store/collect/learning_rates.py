@@ -4,8 +4,9 @@ In: an optimizer of `mindspore.nn`, `mindspore.mint` or `mindspore.experimental`
 A rate is a parameter (fixed, or set from outside between steps), a list, or a schedule: a cell that MindSpore or the
 user wrote. Promises: the training is not affected. A copy of the schedule is compiled and run with the same argument
 as the optimizer's, and the state of MindSpore's random generators is restored. A schedule whose result depends on
-more than the step (it keeps state or draws random numbers), or that uses objects outside of itself, raises
-LineageLogError.
+more than the step (it keeps state or draws random numbers), or that uses objects outside of itself, which a copy would
+share and running it might change, raises LineageLogError. Which it uses is read in its code, never by running it, and
+a name counts unless it is known to have no side effect.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from lineage_store.errors import LineageLogError
 
 _MOST_COPIED = 2**20
 """Maximum number of elements in the parameters of a schedule; one with more contains a network."""
+_COMPUTING = ("mindspore", "numpy", "math")
+_CONSTANTS = (bool, int, float, str, type(None), Type, ops.Primitive)
+_REFUSED = frozenset(
+    {"random", "type", "__class__", "__dict__", "setattr", "globals", "open", "exec", "eval", "next"}
+)
+"""Builtins and attributes with which code can reach or change objects outside the cell."""
 
 
 class LearningRates:
@@ -113,23 +120,13 @@ def _number(value: Any) -> float:
     return float(np.ravel(value.asnumpy() if hasattr(value, "asnumpy") else value)[0])
 
 
-# ---- Find what a cell's code uses outside the cell, which a copy of the cell would share and running it might change
-# In: a cell of the user's. Out: names. Promises: code is read, never run; a name is reported unless it is known to
-# have no side effect. Constants, functions and classes of MindSpore and numpy, and modules that only compute are not
-# reported; the user's functions are searched in turn. `random` of Python or numpy is always reported: a dataset's
-# threads draw from the same generators meanwhile, so that their state could not be restored.
-
-
-_COMPUTING = ("mindspore", "numpy", "math")
-_CONSTANTS = (bool, int, float, str, type(None), Type, ops.Primitive)
-_REFUSED = frozenset(
-    {"random", "type", "__class__", "__dict__", "setattr", "globals", "open", "exec", "eval", "next"}
-)
-"""Builtins and attributes with which code can reach or change objects outside the cell."""
-
-
 def reaches_for(cell: nn.Cell) -> Iterator[str]:
-    """Yield the names in the code of a cell and of its inner cells that refer to something outside of them."""
+    """Yield the names in the code of a cell and of its inner cells that refer to something outside of them.
+
+    Not constants, functions and classes of MindSpore and numpy, nor modules that only compute; the user's functions are
+    searched in turn. `random` of Python or numpy always is: a dataset's threads draw from the same generators
+    meanwhile, so that their state could not be restored.
+    """
     for _, each in cell.cells_and_names():
         if not _is_computing(type(each)):
             yield from _of_function(type(each).construct, each, set())

@@ -73,8 +73,8 @@ class LineageCallback(RecordingCallback):
         except MindInsightException as error:
             if raise_exception:
                 raise
-            self._attempts.give_up("anything", error)
-        self._user_info = self._attempts.ask(USER_INFO, self._recordable, user_defined_info) or {}
+            self._failures.give_up("anything", error)
+        self._user_info = self._failures.guard(USER_INFO, self._recordable, user_defined_info) or {}
 
     def begin(self, run_context: RunContext) -> None:
         """Called by MindSpore before a training or an evaluation."""
@@ -93,16 +93,16 @@ class LineageCallback(RecordingCallback):
     def _at(self, work: Callable[[RunArguments], None], what: str, run_context: RunContext) -> None:
         if not self._usable:
             return
-        run = self._attempts.ask("the run context", _arguments, run_context)
+        run = self._failures.guard("the run context", _arguments, run_context)
         # In Model.fit, both callbacks are called for both phases.
         if run is not None and run["mode"] == self.phase:
             self._turns_to(run)
-            self._attempts.ask(what, work, run)
+            self._failures.guard(what, work, run)
 
     def _recordable(self, info: object) -> UserValues:
         """Return the user's values that can be recorded; each of the others is logged and left out."""
         asked = [
-            self._attempts.ask(f"the entry {key!r} of {USER_INFO}", checked_user_info, key, value)
+            self._failures.guard(f"the entry {key!r} of {USER_INFO}", checked_user_info, key, value)
             for key, value in entries(USER_INFO, info)
         ]
         return dict(entry for entry in asked if entry is not None)
@@ -121,7 +121,7 @@ class LineageCallback(RecordingCallback):
             )
 
     def _open(self) -> SummaryRecord:
-        return _LineageRecord(self._directory, raise_exception=self._attempts.raising)
+        return _LineageRecord(self._directory, raise_exception=self._failures.raising)
 
     def _write(self, plugin: LineagePlugin, message: Any, run: RunArguments) -> None:
         record = self._record if self._given is None else self._given
@@ -147,16 +147,16 @@ class TrainLineage(LineageCallback):
     def _begin(self, run: RunArguments) -> None:
         self._begun = True
         self._write_user_info(run)
-        optimizer = self._attempts.ask("the optimizer", optimizer_of, run)
+        optimizer = self._failures.guard("the optimizer", optimizer_of, run)
         self._learning_rate = None
         if optimizer is not None:
-            self._learning_rate = self._attempts.ask("the learning rate", initial_rate, optimizer)
-        graph = self._attempts.ask("the dataset graph", graph_of, run["train_dataset"])
+            self._learning_rate = self._failures.guard("the learning rate", initial_rate, optimizer)
+        graph = self._failures.guard("the dataset graph", graph_of, run["train_dataset"])
         if graph is not None:
             self._write("dataset_graph", graph, run)
 
     def _end(self, run: RunArguments) -> None:
-        message = train_lineage(run, self._attempts, learning_rate=self._learning_rate)
+        message = train_lineage(run, self._failures, learning_rate=self._learning_rate)
         self._write("train_lineage", message, run)
         if self._said_failed:  # in the same record, where this outcome must replace the earlier one
             self._write_info(ending(None, int(run["cur_step_num"])), run)

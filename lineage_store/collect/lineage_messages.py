@@ -1,7 +1,10 @@
-"""Create the messages of a lineage event from the run arguments of a callback.
+"""Create the messages of a lineage event from the run arguments of a callback, and from a dataset pipeline.
 
-In: run arguments and an `Attempts`, which handles facts that cannot be read. Out: TrainLineage and EvaluationLineage,
-with the fields that MindSpore fills. Promises: a field whose fact is unknown stays unset.
+In: run arguments and `Failures`, which handles facts that cannot be read; a MindSpore dataset. Out: TrainLineage,
+EvaluationLineage and DatasetGraph, with the fields that MindSpore fills. Promises: a field whose fact is unknown stays
+unset. For values of a pipeline at which MindSpore's own collector raises and ends the training (integers beyond 32
+bits, lists of text in an operation), the value is stored as text. Python functions in a pipeline have no serialised
+form and are left out.
 """
 
 from __future__ import annotations
@@ -11,32 +14,32 @@ from typing import Any
 
 from mindspore import dataset as sources
 
-from lineage_store.collect import facts
 from lineage_store.collect.facts import (
     RunArguments,
+    checkpoint_bytes,
     checkpoint_of,
+    facts_of,
     loss_function_of,
     loss_of,
     optimizer_of,
-    size_of,
 )
 from lineage_store.collect.learning_rates import LearningRates
-from lineage_store.collect.lost_values import Attempts
-from lineage_store.collect.wire_bytes import fits
+from lineage_store.collect.lost_values import Failures
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
+from lineage_store.plain_values import fits
 
 
 def train_lineage(
-    run: RunArguments, attempts: Attempts, *, learning_rate: float | None = None
+    run: RunArguments, failures: Failures, *, learning_rate: float | None = None
 ) -> lineage_pb2.TrainLineage:
     """Create the lineage of a training at its end. `learning_rate`: as read earlier; None: read it now."""
-    optimizer = attempts.ask("the optimizer", optimizer_of, run)
+    optimizer = failures.guard("the optimizer", optimizer_of, run)
     if learning_rate is None and optimizer is not None:
-        learning_rate = attempts.ask("the learning rate", initial_rate, optimizer)
-    loss_function = attempts.ask("the loss function", loss_function_of, run)
-    dataset = attempts.ask("the training dataset", facts.facts_of, run["train_dataset"])
-    checkpoint = attempts.ask("the model file", checkpoint_of, run)
-    loss = attempts.ask("the loss", loss_of, run)
+        learning_rate = failures.guard("the learning rate", initial_rate, optimizer)
+    loss_function = failures.guard("the loss function", loss_function_of, run)
+    dataset = failures.guard("the training dataset", facts_of, run["train_dataset"])
+    checkpoint = failures.guard("the model file", checkpoint_of, run)
+    loss = failures.guard("the loss", loss_of, run)
 
     message = lineage_pb2.TrainLineage()
     _fill(
@@ -55,7 +58,7 @@ def train_lineage(
         train_dataset_path=dataset and dataset.path,
         train_dataset_size=dataset and dataset.count,
     )
-    _fill(message.model, path=json.dumps({"ckpt": checkpoint}), size=size_of(checkpoint))
+    _fill(message.model, path=json.dumps({"ckpt": checkpoint}), size=checkpoint_bytes(checkpoint))
     return message
 
 
@@ -64,10 +67,10 @@ def initial_rate(optimizer: object) -> float | None:
     return LearningRates(optimizer).initial()
 
 
-def evaluation_lineage(run: RunArguments, attempts: Attempts) -> lineage_pb2.EvaluationLineage:
+def evaluation_lineage(run: RunArguments, failures: Failures) -> lineage_pb2.EvaluationLineage:
     """Create the lineage of an evaluation: its metrics and its dataset."""
-    dataset = attempts.ask("the evaluation dataset", facts.facts_of, run["valid_dataset"])
-    metric = attempts.ask("the metrics", json.dumps, run["metrics"])
+    dataset = failures.guard("the evaluation dataset", facts_of, run["valid_dataset"])
+    metric = failures.guard("the metrics", json.dumps, run["metrics"])
     message = lineage_pb2.EvaluationLineage()
     _fill(message, metric=metric)
     _fill(
@@ -90,18 +93,11 @@ def _fill(message: Any, **fields: Any) -> None:
         setattr(message, name, value)
 
 
-# ---- Convert a dataset pipeline to the DatasetGraph of a lineage event
-# In: a MindSpore dataset. Out: the same message as from MindSpore: the last operation is the root, its inputs are the
-# children. For values at which MindSpore's own collector raises and ends the training (integers beyond 32 bits, lists
-# of text in an operation), the value is stored as text. Python functions in a pipeline have no serialised form and
-# are left out.
-
-
-_Parameters = lineage_pb2.OperationParameter
-
-
 def graph_of(dataset: Any) -> lineage_pb2.DatasetGraph:
-    """Return the pipeline that ends in `dataset`. Raises what `mindspore.dataset.serialize` raises."""
+    """Return the pipeline that ends in `dataset`: the last operation is the root, its inputs are the children.
+
+    Raises what `mindspore.dataset.serialize` raises.
+    """
     message = lineage_pb2.DatasetGraph()
     content = sources.serialize(dataset)
     if isinstance(content, dict) and "children" in content:
@@ -135,7 +131,7 @@ def _fill_operation(message: lineage_pb2.Operation, content: dict[str, Any] | No
             _fill_parameter(message.operationParam, key, value)
 
 
-def _fill_parameter(message: _Parameters, key: str, value: Any) -> None:
+def _fill_parameter(message: lineage_pb2.OperationParameter, key: str, value: Any) -> None:
     if isinstance(value, bool):
         message.mapBool[key] = value
     elif isinstance(value, int) and fits(value, 32):

@@ -1,8 +1,8 @@
-"""Keep failures of collecting out of the training loop.
+"""Keep failures of collecting out of the training loop: log each kind once, and go on.
 
-In: a function that may fail, with a name for what it collects. Out: its result, or None. Promises: unless `raising`,
-a failure is logged once, with the name, and that name is not tried again until `forget`; no exception reaches the
-training loop, except KeyboardInterrupt and SystemExit, which ask the process to stop.
+In: for a callback, functions that may fail, each with a name for what it collects; for a recorder, failures from any
+thread. Out: results, or None; warnings; for a recorder, the counts of what was lost. Promises: unless `raising`, no
+exception reaches the training loop, except KeyboardInterrupt and SystemExit, which ask the process to stop.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ log = logging.getLogger(__name__)
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+_RAISED = (OSError, RuntimeError)
+"""The failures that MindSpore's `raise_exception` covers. MindSpore, too, only logs a value that cannot be encoded."""
 
 
-class Attempts:
-    """Calls functions for one callback, and remembers which of them failed."""
+class Failures:
+    """What one callback could not collect: it is not tried again until `forget`."""
 
     def __init__(self, owner: str, *, raising: bool = False) -> None:
         self.owner = owner
         self.raising = raising
         self._failed: set[str] = set()
 
-    def ask(
+    def guard(
         self, what: str, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result | None:
         """Call `work` and return its result; None if it fails now or `what` has failed before.
@@ -63,17 +65,8 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, MindInsightException) else f"{type(error).__name__}: {error}"
 
 
-# ---- Report values that could not be recorded: log the first, count all, and raise a failed write if the caller wants
-# In: failures, from any thread. Out: one warning per `place`, a final log line with the counts, and, if `raising`,
-# the first failed write, which `raise_untold` raises in the training's thread. Promises: raises nothing otherwise.
-
-
-_RAISED = (OSError, RuntimeError)
-"""The failures that MindSpore's `raise_exception` covers. MindSpore, too, only logs a value that cannot be encoded."""
-
-
 class LostValues:
-    """The failures of one recorder."""
+    """What one recorder could not record."""
 
     def __init__(self, *, raising: bool) -> None:
         self._raising = raising

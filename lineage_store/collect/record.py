@@ -20,9 +20,15 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, SupportsIndex, TypeVar
 
 from lineage_store.collect import arguments, from_mindspore, info_messages, user_values
-from lineage_store.collect import entries as values
 from lineage_store.collect.arguments import NUM_PROCESS, Mode
-from lineage_store.collect.entries import Batch, Entry
+from lineage_store.collect.entries import (
+    ARRAY_PLUGINS,
+    AddedValue,
+    RecordedStep,
+    added_value,
+    plugin_of,
+    tag_of,
+)
 from lineage_store.collect.lost_values import LostValues
 from lineage_store.collect.writing import CLOSED_FILE_MODE, FILE_MODE, FileRules, JobFiles, WriterThread
 from lineage_store.errors import LineageParamValueError, RecorderInUseError
@@ -87,7 +93,7 @@ class SummaryRecord:
         self._refuse_second()
         arguments.check_names(file_prefix, file_suffix)
         arguments.check_size(max_file_size)
-        arguments.require("raise_exception", raise_exception, bool)
+        arguments.require_type("raise_exception", raise_exception, bool)
         arguments.require_positive("num_process", num_process)
         arguments.check_network("network", network)
         self._exports = arguments.exports_tensors(export_options)
@@ -97,13 +103,13 @@ class SummaryRecord:
         self._lost = LostValues(raising=raise_exception)
         rules = FileRules(limit, file_mode, closed_file_mode)
         self._files = JobFiles(directory, file_prefix, file_suffix, rules, self._lost)
-        self._writer: WriterThread[Batch] = WriterThread(self._files.write, self._files.close)
+        self._writer: WriterThread[RecordedStep] = WriterThread(self._files.write, self._files.close)
         self._dropped = weakref.finalize(self, self._writer.stop)
         self._dropped.atexit = False  # the writer closes itself at exit
         self._operators = from_mindspore.Operators()
         self._mode: Mode = "train"
         self._graph_written = False
-        self._added: deque[Entry] = deque()
+        self._added: deque[AddedValue] = deque()
         self._closed = False
         self._logs, self._last_step = False, 0
         self._said_unusable = False
@@ -155,9 +161,9 @@ class SummaryRecord:
             LineageParamTypeError: The plugin does not take values of this type; a TypeError.
             LineageParamValueError: There is no such plugin, or the value has the wrong shape; a ValueError.
         """
-        plugin = values.plugin_of(plugin)
-        tag = values.tag_of(name) if plugin in values.ARRAY_PLUGINS else str(name)
-        entry = values.entry_of(plugin, tag, value)
+        plugin = plugin_of(plugin)
+        tag = tag_of(name) if plugin in ARRAY_PLUGINS else str(name)
+        entry = added_value(plugin, tag, value)
         if self._is_usable():
             self._added.append(entry)
 
@@ -255,28 +261,28 @@ class SummaryRecord:
             self._lost.add(what, error)
             return None
 
-    def _take_added(self) -> dict[str, list[Entry]]:
+    def _take_added(self) -> dict[str, list[AddedValue]]:
         """Take the pending values, by plugin; each value is taken once, even if several threads add and record."""
-        added: defaultdict[str, list[Entry]] = defaultdict(list)
+        added: defaultdict[str, list[AddedValue]] = defaultdict(list)
         with suppress(IndexError):
             while True:
                 entry = self._added.popleft()
                 added[entry.plugin].append(entry)
         return added
 
-    def _log(self, entries: Iterable[Entry], step: int = 0) -> None:
+    def _log(self, entries: Iterable[AddedValue], step: int = 0) -> None:
         taken = tuple(entries)
         if taken and self._is_usable():
             self._lost.raise_untold()
             self._logs = True
             self._try("what was logged", self._hand_over, step, taken)
 
-    def _hand_over(self, step: int, entries: tuple[Entry, ...]) -> None:
+    def _hand_over(self, step: int, entries: tuple[AddedValue, ...]) -> None:
         self._last_step = max(step, self._last_step)
-        batch = Batch(step, time.time(), entries, self._exports)
+        batch = RecordedStep(step, time.time(), entries, self._exports)
         self._writer.put(batch, light=sum(entry.array_bytes for entry in entries) < _LIGHT_BYTES)
 
-    def _compiled_graph(self, train_network: Any) -> list[Entry]:
+    def _compiled_graph(self, train_network: Any) -> list[AddedValue]:
         """Return the entry of the network's graph; an empty list before the network is compiled."""
         graph = from_mindspore.compiled_graph(self.network)
         if graph is None and train_network is not None:
@@ -284,7 +290,7 @@ class SummaryRecord:
         if graph is None:
             return []
         self._graph_written = True
-        return [values.entry_of(GRAPH, "", graph)]
+        return [added_value(GRAPH, "", graph)]
 
     def _take_emitted(self, step: int) -> None:
         for plugin, tag, value in self._operators.drain(step):

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from lineage_store.collect.arguments import type_name
-from lineage_store.collect.wire_bytes import fits
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import BY_NAME
+from lineage_store.plain_values import fits
 from lineage_store.texts import shown
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _OF_NUMPY: dict[str, Callable[[Any], UserValue]] = {"U": str, "b": int, "i": int
 """Python's type by numpy's kind. `isinstance` is not enough: numpy's timedelta64 counts as an integer there."""
 
 
-def checked(argument: str, values: object) -> UserValues:
+def checked_values(argument: str, values: object) -> UserValues:
     """Return a flat copy of `values`; None is empty. Text that has no UTF-8 is left out with a warning.
 
     Raises LineageParamTypeError for anything but a dict, for a key that is no str and for a value of another type,
@@ -116,7 +116,7 @@ def from_environment() -> UserValues:
     if not isinstance(config, dict):
         log.warning("%s is ignored: it is no JSON object.", HYPER_CONFIG)
         return {}
-    return checked(f"{HYPER_CONFIG}: custom_lineage_data", config.get("custom_lineage_data"))
+    return checked_values(f"{HYPER_CONFIG}: custom_lineage_data", config.get("custom_lineage_data"))
 
 
 def _flattened(values: Mapping[Any, Any], prefix: str, levels: int) -> Iterator[tuple[object, object]]:

@@ -49,8 +49,3 @@ def float_field(field: int, number: float) -> bytes:
 def length_field(field: int, content: bytes) -> bytes:
     """Encode a string, bytes, packed numbers or a message."""
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
-
-
-def fits(value: int, bits: int) -> bool:
-    """Return whether a signed integer of `bits` bits can hold `value`."""
-    return -(1 << bits - 1) <= value < 1 << bits - 1

@@ -1,8 +1,13 @@
-"""Write all files of one recorder: summary file, lineage file, exported arrays.
+"""Write all files of one recorder: summary file, lineage file, exported arrays; in a thread of its own where it pays.
 
-In: batches, one at a time. Out: files. Promises: `write` and `close` never raise; values that cannot be written are
-reported to the LostValues, and later ones are still tried. Protobuf is imported with the first batch. Does not know
-where batches come from.
+In: batches, from any thread. Out: files with MindSpore's names, each created with its first frame.
+Promises: `JobFiles.write` and `close` never raise: values that cannot be written are reported to the LostValues, and
+later ones are still tried. Recorders of the same second never open or truncate each other's files. After a failed write
+the incomplete frame is removed, so that the file ends with a complete one and later frames may follow. A file gets its
+closed mode even if the training is killed, by a small process (`Keeper`) that waits for its end; where none can be
+started, a killed training leaves the file in its open mode. At most one batch is lost when the process is killed, a
+slow disk slows the training down instead of filling its memory, and all is written before the interpreter exits.
+Protobuf is imported with the first batch. Does not know where batches come from.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from urllib.parse import quote
 import numpy as np
 
 from lineage_store.collect import from_mindspore
-from lineage_store.collect.entries import Batch
+from lineage_store.collect.entries import RecordedStep
 from lineage_store.collect.lost_values import LostValues
 from lineage_store.eventlog.mindspore.filenames import LINEAGE_SUFFIX, compose
 from lineage_store.plugins import TENSOR
@@ -36,9 +41,36 @@ from lineage_store.plugins import TENSOR
 if TYPE_CHECKING:
     from lineage_store.collect.encoding import Export
 
+log = logging.getLogger(__name__)
+
+FILE_MODE = 0o600
+CLOSED_FILE_MODE = 0o400
+_WRITE_BYTES = 4 * 1024 * 1024
+"""Approximate maximum size of the frames that are written with one system call."""
+_SCRIPT = """
+import os, sys, time
+writer, mode = map(int, sys.argv[1:])
+while os.getppid() == writer:
+    time.sleep(0.2)
+os.fchmod(0, mode)
+"""
+
+Keeper = subprocess.Popen[bytes]
+Given = TypeVar("Given")
+
+
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """The modes and the maximum size of files."""
+
+    max_file_size: int | None = None
+    """Maximum bytes of each file; None: no limit."""
+    file_mode: int = FILE_MODE
+    closed_file_mode: int = CLOSED_FILE_MODE
+
 
 class JobFiles:
-    """The open files of a recorder."""
+    """The open files of a recorder. Takes one batch at a time."""
 
     def __init__(self, directory: Path, prefix: str, suffix: str, rules: FileRules, lost: LostValues) -> None:
         device, host = from_mindspore.device_number(), platform.node()
@@ -53,17 +85,17 @@ class JobFiles:
         self._exports, self._exported_mode = directory / f"export_{second}", rules.closed_file_mode
         self._lost = lost
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: RecordedStep) -> None:
         """Encode a batch and write it to the files."""
         try:
             self._write(batch)
         except Exception as error:  # noqa: BLE001 - the writer thread must go on: other threads wait for it
             self._lost.add("whole batches", error)
 
-    def _write(self, batch: Batch) -> None:
-        from lineage_store.collect.encoding import encode
+    def _write(self, batch: RecordedStep) -> None:
+        from lineage_store.collect.encoding import encode_step
 
-        encoded = encode(batch)
+        encoded = encode_step(batch)
         for what, error in encoded.failures:
             self._lost.add(f"values ({type(error).__name__})", error, what=what)
         for export in encoded.exports:
@@ -109,29 +141,6 @@ def _version() -> bytes:
     return version_frame(time.time())
 
 
-# ---- Write the log files of one kind for one recorder, and begin a new file when one is full
-# In: frames. Out: files with MindSpore's names, created with the first frame. Promises: recorders of the same second
-# never open or truncate each other's files; after a failed write the incomplete frame is removed, so that the file
-# ends with a complete one and later frames may follow; the file gets its closed mode even if the process is killed,
-# where `closed_mode` can start its process. Not thread-safe. Does not know what a frame means.
-
-
-FILE_MODE = 0o600
-CLOSED_FILE_MODE = 0o400
-_WRITE_BYTES = 4 * 1024 * 1024
-"""Approximate maximum size of the frames that are written with one system call."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileRules:
-    """The modes and the maximum size of files."""
-
-    max_file_size: int | None = None
-    """Maximum bytes of each file; None: no limit."""
-    file_mode: int = FILE_MODE
-    closed_file_mode: int = CLOSED_FILE_MODE
-
-
 def free_second(paths_at: Callable[[int], Iterable[Path]]) -> int:
     """Return the first second from now on for which none of the paths exists."""
     seconds = count(int(time.time()))
@@ -139,7 +148,7 @@ def free_second(paths_at: Callable[[int], Iterable[Path]]) -> int:
 
 
 class LogFile:
-    """A log file, which is created with the first frame, and its successors."""
+    """A log file, which is created with the first frame, and its successors. Not thread-safe."""
 
     def __init__(
         self,
@@ -239,28 +248,12 @@ class LogFile:
         self._timestamp = max(int(time.time()), self._timestamp + 1)
 
 
-# ---- Give a log file its closed mode even if the process that writes it is killed, as MindSpore's writer process does
-# In: an open file's descriptor and the mode. Out: a small keeper process that waits until our process has ended for
-# any reason, and then sets the mode. Promises: the keeper writes nothing, gets no signals to the training's process
-# group, and ends within a second of the training's process. If it cannot be started, a killed training leaves the
-# file in its open mode.
-
-
-log = logging.getLogger(__name__)
-
-_SCRIPT = """
-import os, sys, time
-writer, mode = map(int, sys.argv[1:])
-while os.getppid() == writer:
-    time.sleep(0.2)
-os.fchmod(0, mode)
-"""
-
-Keeper = subprocess.Popen[bytes]
-
-
 def keeper_of(descriptor: int, mode: int) -> Keeper | None:
-    """Start the process that gives the file this mode when ours has ended; return None if it cannot be started."""
+    """Start the process that gives the file this mode when ours has ended; None if it cannot be started.
+
+    MindSpore's writer process does the same. The keeper writes nothing, gets no signals to the training's process
+    group, and ends within a second of the training's process.
+    """
     if not sys.executable or getattr(sys, "frozen", False):  # frozen: would rerun the training
         return None
     command = [sys.executable, "-I", "-S", "-c", _SCRIPT, str(os.getpid()), str(mode)]
@@ -274,19 +267,13 @@ def keeper_of(descriptor: int, mode: int) -> Keeper | None:
         return None
 
 
-# ---- Write one item at a time: small ones in the caller's thread, large ones in a background thread
-# In: items, from any thread. Out: calls of `work`, one at a time, in the order of `put`, and one call of `finish` at
-# the end. Promises: `put` waits until the previous item is written, so that at most one item is lost when the process
-# is killed, and a slow disk slows the training down instead of filling its memory; all items are written before the
-# interpreter exits. In a forked child, `stop` and `close` do nothing; callers must check `is_ours` before `put` and
-# `drain`. `work` and `finish` must not raise.
-
-
-Given = TypeVar("Given")
-
-
 class WriterThread(Generic[Given]):
-    """A thread that writes items, which the first `put` starts."""
+    """A thread that writes items, which the first `put` starts.
+
+    Calls `work`, one item at a time, in the order of `put`, which waits until the previous item is written; and
+    `finish` once, at the end. Neither may raise. In a forked child, `stop` and `close` do nothing; callers must check
+    `is_ours` before `put` and `drain`.
+    """
 
     def __init__(self, work: Callable[[Given], None], finish: Callable[[], None]) -> None:
         self._work, self._finish = work, finish

@@ -22,8 +22,8 @@ from lineage_store.eventlog.tfrecord import Buffer, Frame, NeedData, Segment, Su
 from lineage_store.eventlog.values import EventDecodeError, FileKind, ParsedName, Value
 
 
-class Reader(Protocol):
-    """Finds the frames of one buffer. `framing.FrameReader` is one and documents both methods."""
+class FrameFinder(Protocol):
+    """Finds the frames of one buffer. `tfrecord.FrameReader` is one and documents both methods."""
 
     def next(self, start: int = 0) -> Frame | NeedData | Suspect:
         """Return what is at index `start`."""
@@ -35,7 +35,7 @@ class Reader(Protocol):
 class OpenReader(Protocol):
     """Creates a reader."""
 
-    def __call__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = ...) -> Reader:
+    def __call__(self, buffer: Buffer, *, base: int = 0, max_frame_bytes: int = ...) -> FrameFinder:
         """Create a reader of `buffer`, whose first byte has the file position `base`."""
 
 
@@ -79,9 +79,12 @@ class LogFormat:
     is_regular: Callable[[str], bool] = lambda name: True
     """Return whether a name looks like one that the writer gave, not one that a copy was given."""
 
-    def payload_of(self, frame: bytes, checksum: int) -> bytes:
-        """Return the payload of exactly one frame. Raises EventDecodeError unless the frame has that checksum."""
-        found = self.reader(frame, max_frame_bytes=len(frame)).next()
+    def payload_of(self, frame: bytes, checksum: int, *, base: int) -> bytes:
+        """Return the payload of exactly one frame, which begins at the file position `base`.
+
+        Raises EventDecodeError unless the frame has that checksum.
+        """
+        found = self.reader(frame, base=base, max_frame_bytes=len(frame)).next()
         if not isinstance(found, Frame) or (found.length, found.checksum) != (len(frame), checksum):
             raise EventDecodeError("The bytes are not the frame that was there.")
         return found.payload
@@ -96,15 +99,15 @@ FORMATS: tuple[LogFormat, ...] = (
     LogFormat(
         name="mindspore",
         naming="'summary.<digits>'",
-        recognise=filenames.parse,
-        ignored_reason=filenames.ignored_reason,
+        recognise=filenames.parse_name,
+        ignored_reason=filenames.why_ignored,
         is_finished=_is_read_only,
         reader=tfrecord.FrameReader,
         header_bytes=tfrecord.HEADER_BYTES,
-        decode=events.decode,
-        decode_payload=payloads.decode,
+        decode=events.decode_event,
+        decode_payload=payloads.decode_payload,
         weigh=events.weigh,
-        decode_columns=event_columns.decode,
+        decode_columns=event_columns.decode_columns,
         may_be_copies=filenames.may_be_copies,
         is_regular=filenames.is_regular,
     ),
@@ -151,4 +154,4 @@ def assumed(name: str) -> tuple[LogFormat, FileKind]:
     """Return format and kind of any file: by its name if that is a log file's, else MindSpore's format."""
     if found := recognise(name):
         return found[0], found[1].kind
-    return FORMATS[0], filenames.kind_of(name)
+    return FORMATS[0], filenames.file_kind(name)

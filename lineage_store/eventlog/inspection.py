@@ -41,7 +41,7 @@ class PartState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """One frame, or one range of bytes that is no frame."""
 
     position: int
@@ -55,7 +55,7 @@ class Part:
 
 def inspect(
     file: BinaryIO, log_format: LogFormat, kind: FileKind, *, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-) -> Iterator[Part]:
+) -> Iterator[FilePart]:
     """Yield every part of a seekable file."""
     position, wanted = 0, CHUNK_BYTES
     while content := _read(file, position, wanted):
@@ -67,17 +67,17 @@ def inspect(
                 position = found.end
                 continue
             behind = _behind(found, reader.find(*_within(found, base)), file, log_format, max_frame_bytes)
-            yield Part(position, behind - position, PartState.SUSPECT, str(found.reason))
+            yield FilePart(position, behind - position, PartState.SUSPECT, str(found.reason))
             position = behind
         if len(content) < wanted:  # the end of the file
             if end > position:
                 what = f"the first {end - position} bytes of a frame of at least {found.length}"
-                yield Part(found.position, end - position, PartState.PENDING, what)
+                yield FilePart(found.position, end - position, PartState.PENDING, what)
             return
         wanted = max(CHUNK_BYTES, found.wanted(end - position))
 
 
-def summarise(parts: Iterator[Part]) -> dict[str, int]:
+def summarise(parts: Iterator[FilePart]) -> dict[str, int]:
     """Return the number of bytes by state (`good_bytes`, …) and the number of `frames`."""
     totals = {"frames": 0, **{f"{state}_bytes": 0 for state in PartState}}
     for part in parts:
@@ -86,15 +86,15 @@ def summarise(parts: Iterator[Part]) -> dict[str, int]:
     return totals
 
 
-def _frame_part(frame: Frame, log_format: LogFormat, kind: FileKind) -> Part:
+def _frame_part(frame: Frame, log_format: LogFormat, kind: FileKind) -> FilePart:
     try:
         values = log_format.decode(frame.payload, kind)
     except EventDecodeError as error:
-        return Part(frame.position, frame.length, PartState.UNDECODABLE, error.message)
+        return FilePart(frame.position, frame.length, PartState.UNDECODABLE, error.message)
     step = next((value.step for value in values if isinstance(value, ScalarValue | PayloadValue)), None)
     wall_time = values[0].wall_time if values else None
     content = ", ".join(_described(values)) or "an event of a kind that is not known"
-    return Part(frame.position, frame.length, PartState.GOOD, content, step, wall_time)
+    return FilePart(frame.position, frame.length, PartState.GOOD, content, step, wall_time)
 
 
 def _described(values: Sequence[Value]) -> Iterator[str]:

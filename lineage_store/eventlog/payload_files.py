@@ -71,7 +71,7 @@ class PayloadSource:
         frame = read_frame(self.place)
         try:
             log_format = format_of(self.place.format)
-            payload = log_format.payload_of(frame, self.place.checksum)
+            payload = log_format.payload_of(frame, self.place.checksum, base=self.place.frame_offset)
             if (
                 most_bytes is not None
                 and (least := self._needs(log_format, payload, most_bytes)) > most_bytes

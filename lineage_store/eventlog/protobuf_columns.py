@@ -1,4 +1,11 @@
-"""The result of a format's fast path: the values of many frames as numpy columns, one piece per tag."""
+"""Many protobuf messages of a buffer, parsed together into columns: the shared part of the formats' fast paths.
+
+In: a buffer, and where messages in it begin and end. Out: the positions of their fields, key by key, the n-th field of
+all messages at once; the numbers at positions; and, as the result of a fast path, the values of many frames as numpy
+columns, one piece per tag (`Decoded`). Promises: no field is read beyond the end of its message; a field that is
+unexpected, repeated without being allowed to, cut off, or not in its shortest form makes the frame that owns the
+message *odd*. Does not know any message.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +21,17 @@ from lineage_store.eventlog.tfrecord import Frames
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Texts = NDArray[np.object_]
+Mask = NDArray[np.bool_]
+
+MOST_BUCKETS = 100
+"""MindSpore writes at most 90 buckets per histogram. The n-th bucket takes a pass over all histograms that have it:
+for a single histogram with very many buckets `events` is far faster."""
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_LEAST_BUCKET, _MOST_BUCKET = 20, 28
+"""Least and greatest length of a histogram's bucket: two doubles and a varint of one to nine bytes, with their keys."""
+_BEYOND = np.int64(1) << np.int64(62)
+"""A position behind the end of every message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +79,6 @@ class Decoded:
     payloads: list[PayloadPiece]
     left: Integers
     """Indices of the frames that the caller must decode one by one."""
-
-
-# ---- Parse many protobuf messages of a buffer together: the n-th field of all of them at once
-# In: where messages begin and end. Out: the positions of their fields, key by key; the numbers at positions.
-# Promises: no field is read beyond the end of its message; a field that is unexpected, repeated without being allowed
-# to, cut off, or not in its shortest form makes the frame that owns the message *odd*.
-
-
-Mask = NDArray[np.bool_]
-
-_VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +179,6 @@ class Messages:
             self.mark_odd(rows[~fits])
             rows, at, until = rows[fits], at[fits], until[fits]
         return rows, at, until
-
-
-_LEAST_BUCKET, _MOST_BUCKET = 20, 28
-"""Least and greatest length of a histogram's bucket: two doubles and a varint of one to nine bytes, with their keys."""
-
-MOST_BUCKETS = 100
-"""MindSpore writes at most 90 buckets per histogram. The n-th bucket takes a pass over all histograms that have it:
-for a single histogram with very many buckets `events` is far faster."""
-
-_BEYOND = np.int64(1) << np.int64(62)
-"""A position behind the end of every message."""
 
 
 class Wire:

@@ -1,12 +1,18 @@
 """The frame format of a log file: `length (8 bytes) | its checksum (4) | payload | its checksum (4)`.
 
-In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian.
-Out: the complete, checked frames, then exactly one of NeedData (the frame is not complete yet, which is no error) and
-Suspect (the bytes at this position are no frame at present).
+In: a buffer that holds part of a file, and the file position of its first byte; integers are little-endian, checksums
+masked CRC-32C (Castagnoli polynomial), as in TFRecord files.
+Out: one after the other, the complete, checked frames, then exactly one of NeedData (the frame is not complete yet,
+which is no error) and Suspect (the bytes at this position are no frame at present); or, from `read_frames`, all at
+once, those at the beginning of each segment of the buffer, short ones of equal length also in groups.
 Promises: a frame is returned only if both checksums match; the frames found do not depend on how the file was split
-into buffers; a length above `max_frame_bytes` is never believed, and no length alone causes an allocation; time is
-linear in the buffer's size, whatever its headers claim. No I/O.
-Does not know the meaning of payloads, or whether the bytes of a suspect position will still be written.
+into buffers, and `read_frames` finds exactly those that `FrameReader` finds; a length above `max_frame_bytes` is never
+believed, and no length alone causes an allocation; time is linear in the buffer's size, whatever its headers claim. No
+I/O. Does not know the meaning of payloads, or whether the bytes of a suspect position will still be written.
+
+How `read_frames` is fast: headers are read one by one until their lengths repeat in a cycle, then many cycles at once.
+Checksums use that a CRC is linear: payloads of one length differ from the first of them in few columns, and each
+differing byte changes the CRC in a known way.
 """
 
 from __future__ import annotations
@@ -35,6 +41,24 @@ HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _ZERO_HEADER = bytes(HEADER_BYTES)
 _SEARCH_WINDOW_BYTES = 1024 * 1024
+_MASK = 0xA282EAD8
+_PART_BYTES = 1 << 20
+_SLICE_BLOCK_BYTES = 8192
+
+Indices = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+LONGEST_IN_GROUP = 512
+"""Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
+FEWEST_IN_GROUP = 16
+_LOOK_BACK = 32
+"""After each this many frames their lengths are searched for a cycle."""
+_LONGEST_CYCLE = 12
+_FEWEST_IN_CYCLES = 64
+"""If a cycle could cover no more frames than this, they are read one by one, which needs no preparation."""
+
+Segment = tuple[int, int]
+"""(start, end) in the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,30 +209,6 @@ def _unaligned_u4(view: memoryview, indices: NDArray[np.int64]) -> NDArray[np.ui
     return four_bytes[indices].view("<u4").ravel()
 
 
-# ---- Find many frames and check their checksums: the vectorised counterpart of framing
-# In: a buffer and its segments, each part of another file. Out: the complete and valid frames at the beginning of
-# each segment; short ones of equal length also in groups. Promises: these are exactly the frames that
-# `framing.FrameReader` finds one after the other in the segment. How: headers are read one by one until their lengths
-# repeat in a cycle, then many cycles at once. Checksums use that a CRC is linear: payloads of one length differ from
-# the first of them in few columns, and each differing byte changes the CRC in a known way.
-
-
-Indices = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-
-LONGEST_IN_GROUP = 512
-"""Longer payloads are checked one by one: for them the call of the CRC library no longer dominates."""
-FEWEST_IN_GROUP = 16
-_LOOK_BACK = 32
-"""After each this many frames their lengths are searched for a cycle."""
-_LONGEST_CYCLE = 12
-_FEWEST_IN_CYCLES = 64
-"""If a cycle could cover no more frames than this, they are read one by one, which needs no preparation."""
-
-Segment = tuple[int, int]
-"""(start, end) in the buffer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """Frames of one length, with their payloads as the rows of an array."""
@@ -245,7 +245,7 @@ class Frames:
         return self.start + self.length - (OVERHEAD_BYTES - HEADER_BYTES)
 
 
-def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Frames:
+def read_frames(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Frames:
     """Return the complete, valid frames at the beginning of each segment."""
     starts, lengths, segment = _complete_frames(buffer, segments, max_frame_bytes)
     every = np.frombuffer(buffer, np.uint8)
@@ -261,14 +261,14 @@ def read(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) ->
         stored[frame] = _side_by_side(every, payloads + payload_bytes, 4).copy().view("<u4").ravel()
         rows = _side_by_side(every, payloads, payload_bytes)
         varying = (rows != rows[0]).any(axis=0)
-        valid[frame] = masked(_checksums_by_columns(rows, varying)) == stored[frame]
+        valid[frame] = masked_crcs(_checksums_by_columns(rows, varying)) == stored[frame]
         groups.append(Group(frame, rows, varying))
     if single:  # all lengths together, because there may be as many lengths as frames
         frame = np.concatenate(single)
         payloads, many_bytes = starts[frame] + HEADER_BYTES, lengths[frame] - OVERHEAD_BYTES
         stored[frame] = sliding_window_view(every, 4)[payloads + many_bytes].view("<u4").ravel()
         slices = zip(payloads.tolist(), (payloads + many_bytes).tolist(), strict=True)
-        valid[frame] = masked(np.array(crcs_of_slices(buffer, slices), np.uint32)) == stored[frame]
+        valid[frame] = masked_crcs(np.array(crcs_of_slices(buffer, slices), np.uint32)) == stored[frame]
     if not valid.all():
         kept = _before_first_invalid(valid, segment)
         starts, lengths, stored, segment = starts[kept], lengths[kept], stored[kept], segment[kept]
@@ -434,17 +434,11 @@ def _changes(bytes_behind: int) -> NDArray[np.uint32]:
     return np.array([google_crc32c.value(bytes([byte]) + zeros) ^ base for byte in range(256)], np.uint32)
 
 
-# ---- The masked CRC-32C of the frame format: for one byte string, any slice of a buffer, or many frame lengths at once
-# In: bytes, or an array of frame lengths. Out: the checksum as stored in the file, the same as in TFRecord files: the
-# CRC-32C (Castagnoli polynomial), rotated and offset so that a checksum over data with checksums in it stays strong.
-
-
-_MASK = 0xA282EAD8
-_PART_BYTES = 1 << 20
-
-
 def masked_crc32c(content: bytes | memoryview) -> int:
-    """Return the masked CRC-32C of `content`, 0 <= n < 2**32."""
+    """Return the checksum as stored in the file: the CRC-32C, rotated and offset, 0 <= n < 2**32.
+
+    So a checksum over data with checksums in it stays strong.
+    """
     return _masked(crc32c(content))
 
 
@@ -452,7 +446,7 @@ def _masked(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
 
 
-def masked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def masked_crcs(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the masked form of each CRC-32C."""
     return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(_MASK)
 
@@ -483,9 +477,6 @@ class SliceChecksums:
         rest = bytes(self._buffer[end // size * size : end])
         crc: int = google_crc32c.extend(blocks[end // size], rest)
         return crc
-
-
-_SLICE_BLOCK_BYTES = 8192
 
 
 def _with_zeros_behind(crc: int, length: int) -> int:
@@ -527,7 +518,7 @@ def length_checksums(lengths: NDArray[np.uint64]) -> NDArray[np.uint32]:
     crc = np.full(lengths.shape, crc32c(bytes(8)), np.uint32)
     for position, table in enumerate(_length_tables()):
         crc ^= table[(lengths >> np.uint64(8 * position)) & np.uint64(0xFF)]
-    return masked(crc)
+    return masked_crcs(crc)
 
 
 @cache

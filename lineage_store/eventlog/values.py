@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 FileKind = Literal["summary", "lineage"]
-"""Whether a file holds samples or lineage events."""
+"""What a file's name says that it holds: "lineage" nothing but lineage events, "summary" samples, and perhaps lineage
+events among them."""
 LineageKind = Literal["train", "eval", "dataset_graph", "user_info"]
 
 

@@ -124,11 +124,14 @@ def _within(advance: Advance, job: _Used, most: Settings) -> tuple[Advance, File
     kept: list[LineageRow] = []
     left_out: RangeProblems | None = None
     evaluations = before.evaluations
-    ends = [event.byte_offset for event in rows.lineage_events[1:]] + [rows.end]
-    for event, end in zip(rows.lineage_events, ends, strict=True):
+    begins = list(dict.fromkeys(event.byte_offset for event in rows.lineage_events))
+    ends = dict(zip(begins, [*begins[1:], rows.end], strict=True))
+    for event in rows.lineage_events:
         if reason := bounds.of_job(job.total, event, most):
-            this = in_range("beyond_bounds", event.byte_offset, end, reason=reason)
-            left_out = left_out.plus(this) if left_out else this
+            begin, end = event.byte_offset, ends[event.byte_offset]
+            this = in_range("beyond_bounds", begin, end, reason=reason)
+            if left_out is None or left_out.last_end != end:  # one frame may hold several events
+                left_out = left_out.plus(this) if left_out else this
             continue
         if event.kind == "eval":
             evaluations += 1
@@ -157,7 +160,7 @@ def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> 
     """Fold jobs from the events that count, and the user-defined values of the files that count."""
     bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
     places = {
-        (job, kind): (job, files[job][number].file_no, at)
+        (job, kind): (job, files[job][number].file_no, at, kind)
         for job, (found, _) in bound.items()
         for kind, (number, at) in found.items()
     }

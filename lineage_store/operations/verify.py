@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import UnknownFormatError
-from lineage_store.eventlog.formats import LogFormat, Reader, format_of
+from lineage_store.eventlog.formats import FrameFinder, LogFormat, format_of
 from lineage_store.eventlog.tfrecord import Frame, NeedData
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, PayloadValue, ScalarValue
 from lineage_store.findings import Finding, finding
@@ -152,17 +152,18 @@ def _ledger(walk: Walk, row: Row[Any], given_up: GivenUp) -> Iterator[Found]:
 
 def _lineage_events(connection: Connection, walk: Walk, file: FileKey, given_up: GivenUp) -> Iterator[Found]:
     stored = {
-        each.byte_offset: (each.kind, each.wall_time, each.content)
+        (each.byte_offset, each.value_index): (each.kind, each.wall_time, each.content)
         for each in audit.lineage_events(connection, file)
     }
-    written = {position: rest for position, *rest in walk.lineage}
-    for position in sorted(stored.keys() | written.keys()):
-        if (mine := stored.get(position)) is None:
+    written = {(position, index): tuple(rest) for position, index, *rest in walk.lineage}
+    for place in sorted(stored.keys() | written.keys()):
+        position = place[0]
+        if (mine := stored.get(place)) is None:
             if not given_up.may_be(position, "beyond_bounds"):
                 yield position, "The lineage event is not in the store."
-        elif position not in written:
+        elif place not in written:
             yield position, "The store has a lineage event that the file does not have there."
-        elif list(mine) != written[position]:
+        elif mine != written[place]:
             yield position, "The lineage event is another one than the store has."
 
 
@@ -362,7 +363,7 @@ def _follow(engine: Engine, path: str, row: Row[Any], walk: Walk, folded: set[in
 
 def _lineage(connection: Connection, row: Row[Any], folded: set[int]) -> Iterator[Found]:
     """Yield a difference if a job's lineage is not the fold of its events; check each job only once."""
-    if row.kind == "lineage" and row.job_id not in folded:
+    if row.job_id not in folded:
         folded.add(row.job_id)
         found = fold(current_events(connection, [row.job_id])[row.job_id])
         if found.listed and found.model_lineage != audit.model_lineage(connection, row.job_id):
@@ -433,7 +434,7 @@ class Walk:
     position: int = 0
     event_count: int = 0
     given_up_bytes: int = 0
-    lineage: list[tuple[int, str, float | None, str]] = field(default_factory=list)
+    lineage: list[tuple[int, int, str, float | None, str]] = field(default_factory=list)
     """(byte offset, kind, wall time, content as JSON)."""
     faults: list[tuple[int, str]] = field(default_factory=list)
 
@@ -486,7 +487,7 @@ class Walk:
         self.position = following
         return True
 
-    def _next_frame_in(self, reader: Reader, base: int, read_to: int, before: int, end: int) -> int:
+    def _next_frame_in(self, reader: FrameFinder, base: int, read_to: int, before: int, end: int) -> int:
         """Return what `_next_frame` does, if possible from bytes that were read already.
 
         Damage in every other frame then costs one search of each buffer, not one of each place.
@@ -536,10 +537,11 @@ class Walk:
                 self.faults.append((frame.position, f"The frame holds no event: {error}"))
             return
         self.event_count += 1
-        for value in values:
+        for index, value in enumerate(values):
             if isinstance(value, LineageEvent):
                 content = json.dumps(value.content)
-                self.lineage.append((frame.position, value.kind, _time(value.wall_time), content))
+                place = frame.position, index
+                self.lineage.append((*place, value.kind, _time(value.wall_time), content))
             elif isinstance(value, ScalarValue):
                 row = canonical((_time(value.wall_time), value.value))
                 self.claims.add((SCALAR, value.tag), value.step, row)

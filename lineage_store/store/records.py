@@ -44,9 +44,12 @@ class Valued(NamedTuple):
 
 
 class LineageRow(NamedTuple):
-    """A lineage event and where its frame begins; `content` is JSON, `metrics` are an evaluation's results."""
+    """A lineage event and its place; `content` is JSON, `metrics` are an evaluation's results."""
 
     byte_offset: int
+    """Where its frame begins."""
+    value_index: int
+    """Its place among the values of the frame."""
     kind: str
     wall_time: float | None
     content: str

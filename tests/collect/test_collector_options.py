@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lineage_store.collect.arguments import require_positive
-from lineage_store.collect.collector_options import Collected, parse
+from lineage_store.collect.collector_options import Selection, parse_selection
 
 
 def landscape(**options: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def landscape(**options: Any) -> dict[str, Any]:
 )
 def test_a_wrong_type_is_a_type_error(specified: Any) -> None:
     with pytest.raises(TypeError):
-        parse(specified, True)
+        parse_selection(specified, True)
 
 
 def test_a_wrong_type_is_said_where_the_value_does_not_tell_it() -> None:
@@ -73,11 +73,11 @@ def test_a_wrong_type_is_said_where_the_value_does_not_tell_it() -> None:
 )
 def test_a_wrong_value_is_a_value_error_that_names_it(specified: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parse(specified, True)
+        parse_selection(specified, True)
 
 
 def test_a_bool_counts_as_a_number_of_an_interval_as_with_mindspore() -> None:
-    kept = parse(landscape(intervals=[[True, 2, 3]]), True).landscape
+    kept = parse_selection(landscape(intervals=[[True, 2, 3]]), True).landscape
     assert kept is not None
     assert kept.wants("step", 1)
 
@@ -85,7 +85,7 @@ def test_a_bool_counts_as_a_number_of_an_interval_as_with_mindspore() -> None:
 @pytest.mark.parametrize("keep", [None, 1, "yes"])
 def test_keep_default_action_is_a_bool(keep: object) -> None:
     with pytest.raises(TypeError, match="keep_default_action"):
-        parse(None, keep)
+        parse_selection(None, keep)
 
 
 @pytest.mark.parametrize("value", [1.0, "10", True, None])
@@ -107,7 +107,7 @@ def test_none_is_a_size_where_it_is_optional() -> None:
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
-    collected = parse(None, True)
+    collected = parse_selection(None, True)
     switches = (
         "metric",
         "graph",
@@ -129,28 +129,28 @@ def test_the_defaults_are_the_documented_ones() -> None:
 
 
 def test_nothing_is_collected_when_nothing_is_named_and_nothing_kept() -> None:
-    assert parse(None, False) == Collected()
-    assert parse({}, False) == Collected()
+    assert parse_selection(None, False) == Selection()
+    assert parse_selection({}, False) == Selection()
 
 
 def test_only_what_is_named_is_collected_without_the_defaults() -> None:
-    collected = parse({"collect_metric": True, "histogram_regular": None}, False)
-    assert collected == Collected(metric=True, histograms=True)
+    collected = parse_selection({"collect_metric": True, "histogram_regular": None}, False)
+    assert collected == Selection(metric=True, histograms=True)
 
 
 def test_the_rest_stays_as_by_default() -> None:
-    collected = parse({"collect_metric": False, "collect_landscape": None}, True)
+    collected = parse_selection({"collect_metric": False, "collect_landscape": None}, True)
     assert (collected.metric, collected.graph, collected.landscape) == (False, True, None)
 
 
 def test_histograms_are_chosen_by_the_beginning_of_a_name() -> None:
-    names = parse({"histogram_regular": "^conv1.*"}, True).histogram_names
+    names = parse_selection({"histogram_regular": "^conv1.*"}, True).histogram_names
     assert names is not None
     assert [name for name in ("conv1.weight", "net.conv1.weight") if names.match(name)] == ["conv1.weight"]
 
 
 def test_states_are_kept_in_the_unit_that_was_asked_for() -> None:
-    kept = parse(landscape(unit="epoch"), True).landscape
+    kept = parse_selection(landscape(unit="epoch"), True).landscape
     assert kept is not None
     assert kept.wants("epoch", 2)
     assert not kept.wants("step", 2)
@@ -161,7 +161,7 @@ def test_states_are_kept_in_the_unit_that_was_asked_for() -> None:
 def test_the_callers_dict_is_never_changed_or_kept(keep: bool) -> None:
     specified = landscape(create_landscape={"train": True})
     before = copy.deepcopy(specified)
-    kept = parse(specified, keep).landscape
+    kept = parse_selection(specified, keep).landscape
     assert specified == before
     specified["collect_landscape"]["intervals"][0].append(7)
     specified["collect_landscape"]["create_landscape"]["train"] = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_store.collect.collector_options import plan
+from lineage_store.collect.collector_options import plan_steps
 
 
 def collected(total: int, frequency: int, tensor_frequency: int | None = None) -> tuple[list[int], list[int]]:
     """The steps of tensors, and those of all else; the first counts always."""
-    steps = plan(total, frequency, tensor_frequency)
+    steps = plan_steps(total, frequency, tensor_frequency)
     tensors, others = [1], [1]
     for step in range(2, total + 1):
         due = steps.at(step)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lineage_store.collect.lost_values import Attempts
+from lineage_store.collect.lost_values import Failures
 from lineage_store.collect.user_values import (
     HYPER_CONFIG,
-    checked,
     checked_user_info,
+    checked_values,
     from_environment,
     recordable,
 )
@@ -23,13 +23,13 @@ from lineage_store.errors import LineageLogError, LineageParamTypeError, Lineage
 @pytest.mark.parametrize("values", [[], "a", {1: "a"}, {"a": None}, {"a": [b"x"]}, {"a": b"x"}])
 def test_values_of_other_types_are_type_errors(values: Any) -> None:
     with pytest.raises(TypeError, match="custom_lineage_data"):
-        checked("custom_lineage_data", values)
+        checked_values("custom_lineage_data", values)
 
 
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1])
 def test_an_int_beyond_32_bits_is_refused_before_the_training(value: int) -> None:
     with pytest.raises(ValueError, match="32 bits"):
-        checked("custom_lineage_data", {"seed": value})
+        checked_values("custom_lineage_data", {"seed": value})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_int_beyond_32_bits_is_refused_before_the_training(value: int) -> Non
 def test_bools_lists_and_scalars_of_numpy_are_taken_as_what_the_format_has(
     value: Any, expected: str | float
 ) -> None:
-    (taken,) = checked("custom_lineage_data", {"it": value}).values()
+    (taken,) = checked_values("custom_lineage_data", {"it": value}).values()
     assert (taken, type(taken)) == (expected, type(expected))
 
 
@@ -71,7 +71,7 @@ def test_bools_lists_and_scalars_of_numpy_are_taken_as_what_the_format_has(
 )
 def test_a_value_that_is_refused_is_said_with_its_key_and_its_type(value: Any, type_: str) -> None:
     with pytest.raises(LineageParamTypeError) as refused:
-        checked("custom_lineage_data", {"good": 1, "dropout": value})
+        checked_values("custom_lineage_data", {"good": 1, "dropout": value})
     told = (
         f"custom_lineage_data: the value {value!r} of 'dropout' must be a str, bool, int, float or a list of these, "
         f"not {type_}."
@@ -81,21 +81,21 @@ def test_a_value_that_is_refused_is_said_with_its_key_and_its_type(value: Any, t
 
 def test_an_integer_of_numpy_beyond_32_bits_is_refused() -> None:
     with pytest.raises(ValueError, match=r"4294967296 of 'seed' does not fit into 32 bits"):
-        checked("custom_lineage_data", {"seed": np.int64(2**32)})
+        checked_values("custom_lineage_data", {"seed": np.int64(2**32)})
 
 
 @pytest.mark.parametrize("values", [{"owner": "\ud800"}, {"\udcfe": 1}])
 def test_text_that_the_format_cannot_hold_costs_itself_alone(
     values: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert checked("custom_lineage_data", {**values, "trial": 7}) == {"trial": 7}
+    assert checked_values("custom_lineage_data", {**values, "trial": 7}) == {"trial": 7}
     (message,) = [each.getMessage() for each in caplog.records]
     assert message.endswith("has characters that UTF-8 has not. It is not recorded.")
 
 
 def test_a_dict_is_flattened() -> None:
     given = {"lr": {"initial": 0.1, "drops": {10: 0.01}}, "empty": {}, "a/b": 1}
-    assert checked("custom_lineage_data", given) == {"lr/initial": 0.1, "lr/drops/10": 0.01, "a/b": 1}
+    assert checked_values("custom_lineage_data", given) == {"lr/initial": 0.1, "lr/drops/10": 0.01, "a/b": 1}
 
 
 def test_a_dict_or_list_that_holds_itself_costs_itself_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -119,16 +119,16 @@ class Unspeakable:
 def test_a_key_that_cannot_be_written_costs_itself_alone(key: object) -> None:
     assert recordable("params", {"a": {key: 1, "b": 2}, key: {"c": 3}, "d": 4}) == {"a/b": 2, "d": 4}
     with pytest.raises(LineageParamTypeError, match="must be a str"):
-        checked("params", {"a": {key: 1}})
+        checked_values("params", {"a": {key: 1}})
 
 
 def test_values_are_copied() -> None:
     given = {"a": 2**31 - 1, "b": -(2**31), "c": "x", "d": 0.5}
-    values = checked("custom_lineage_data", given)
+    values = checked_values("custom_lineage_data", given)
     assert values == given
     given["a"] = 0
     assert values["a"] == 2**31 - 1
-    assert checked("custom_lineage_data", None) == {}
+    assert checked_values("custom_lineage_data", None) == {}
 
 
 @pytest.mark.parametrize("key", ["network", "learning_rate", "dataset_mark"])
@@ -171,25 +171,25 @@ def test_a_failure_is_said_once_and_not_tried_again(caplog: pytest.LogCaptureFix
         calls.append(1)
         raise KeyError("net_outputs")
 
-    attempts = Attempts("SummaryCollector")
-    assert attempts.ask("the loss", fail) is None
-    assert attempts.ask("the loss", fail) is None
-    assert attempts.ask("the graph", lambda: 7) == 7
+    failures = Failures("SummaryCollector")
+    assert failures.guard("the loss", fail) is None
+    assert failures.guard("the loss", fail) is None
+    assert failures.guard("the graph", lambda: 7) == 7
     assert len(calls) == 1
     messages = [record.getMessage() for record in caplog.records]
     assert messages == ["SummaryCollector does not record the loss: KeyError: 'net_outputs'"]
 
 
 def test_a_failure_is_raised_as_one_of_ours_when_asked_for() -> None:
-    attempts = Attempts("TrainLineage", raising=True)
+    failures = Failures("TrainLineage", raising=True)
 
     def refuse() -> None:
         raise LineageParamValueError("no.")
 
     with pytest.raises(LineageParamValueError):
-        attempts.ask("the loss", refuse)
+        failures.guard("the loss", refuse)
     with pytest.raises(LineageLogError, match="TrainLineage cannot record the loss: ZeroDivisionError"):
-        attempts.ask("the loss", lambda: 1 / 0)
+        failures.guard("the loss", lambda: 1 / 0)
 
 
 def test_what_asks_the_process_to_stop_is_not_caught() -> None:
@@ -197,4 +197,4 @@ def test_what_asks_the_process_to_stop_is_not_caught() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Attempts("SummaryCollector").ask("the loss", interrupt)
+        Failures("SummaryCollector").guard("the loss", interrupt)

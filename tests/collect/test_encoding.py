@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lineage_store.collect import encoding
-from lineage_store.collect.encoding import encode
-from lineage_store.collect.entries import Batch, Entry
+from lineage_store.collect.encoding import encode_step
+from lineage_store.collect.entries import AddedValue, RecordedStep
 from lineage_store.eventlog.mindspore import payloads
 from lineage_store.eventlog.mindspore.events import decode_summary
 from lineage_store.eventlog.mindspore.wire import summary_pb2
@@ -22,7 +22,7 @@ from lineage_store.eventlog.values import Histogram, PayloadValue
 
 def payload_of(plugin: str, value: Any) -> bytes:
     """The event of one value."""
-    encoded = encode(Batch(step=1, wall_time=2.0, entries=(Entry(plugin, "tag", value),)))
+    encoded = encode_step(RecordedStep(step=1, wall_time=2.0, entries=(AddedValue(plugin, "tag", value),)))
     assert encoded.failures == []
     frame = FrameReader(encoded.summary[0]).next()
     assert isinstance(frame, Frame)

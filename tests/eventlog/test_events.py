@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from helpers.frames import read_frames
 from helpers.log_writer import FIRST_WALL_TIME, Log, scalar, tensor
 from lineage_store.eventlog.mindspore import payloads
-from lineage_store.eventlog.mindspore.events import decode, decode_lineage, decode_summary
-from lineage_store.eventlog.mindspore.filenames import parse
+from lineage_store.eventlog.mindspore.events import decode_event, decode_lineage, decode_summary
+from lineage_store.eventlog.mindspore.filenames import parse_name
 from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
 from lineage_store.eventlog.values import (
     EventDecodeError,
@@ -202,8 +202,10 @@ def test_lineage_inside_the_event_of_mindinsight_0_1_is_read() -> None:
     # There it was field 6 of Event, with the fields of today's TrainLineage.
     train = lineage_pb2.TrainLineage(algorithm={"network": "LeNet5"}).SerializeToString()
     payload = summary_pb2.Event(wall_time=9.0).SerializeToString() + bytes([0x32, len(train)]) + train
-    assert decode(payload, "lineage") == [LineageEvent(9.0, "train", {"algorithm": {"network": "LeNet5"}})]
-    assert decode(payload, "summary") == []
+    assert decode_event(payload, "lineage") == [
+        LineageEvent(9.0, "train", {"algorithm": {"network": "LeNet5"}})
+    ]
+    assert decode_event(payload, "summary") == []
 
 
 SPECIMENS = [
@@ -266,12 +268,12 @@ def test_every_frame_of_the_corpus_decodes(corpus: Path) -> None:
 def corpus_values(job: Path) -> Iterator[SummaryValue | LineageEvent]:
     for path in sorted(job.glob("events.*")):
         content = path.read_bytes()
-        name = parse(path.name)
+        name = parse_name(path.name)
         assert name is not None
         frames, outcome = read_frames(content)
         assert outcome.position == len(content)
         for frame in frames:
-            yield from decode(frame.payload, name.kind)
+            yield from decode_event(frame.payload, name.kind)
 
 
 def test_event_without_a_sensible_wall_time_keeps_its_values() -> None:

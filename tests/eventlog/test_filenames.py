@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_store.eventlog import formats
-from lineage_store.eventlog.mindspore.filenames import compose, ignored_reason, parse
+from lineage_store.eventlog.mindspore.filenames import compose, parse_name, why_ignored
 from lineage_store.eventlog.values import ParsedName
 from lineage_store.plain_values import CALENDAR_END
 
@@ -75,7 +75,7 @@ IGNORED = {
 
 
 def parsed(name: str) -> ParsedName:
-    found = parse(name)
+    found = parse_name(name)
     assert found is not None, name
     return found
 
@@ -83,12 +83,12 @@ def parsed(name: str) -> ParsedName:
 @pytest.mark.parametrize(("name", "parts"), FORMS.items())
 def test_name_is_taken_apart(name: str, parts: tuple[str, int, int | None, str]) -> None:
     assert parsed(name) == parts
-    assert ignored_reason(name) is None
+    assert why_ignored(name) is None
 
 
 @pytest.mark.parametrize(("name", "reason"), IGNORED.items(), ids=range(len(IGNORED)))
 def test_other_names_are_ignored_with_a_reason(name: str, reason: str) -> None:
-    assert parse(name) is None
+    assert parse_name(name) is None
     assert reason in str(formats.ignored_reason(name))
 
 

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from helpers.log_writer import Log
 from lineage_store.eventlog import inspection
 from lineage_store.eventlog.formats import format_of
-from lineage_store.eventlog.inspection import Part, PartState, inspect, summarise
+from lineage_store.eventlog.inspection import FilePart, PartState, inspect, summarise
 from lineage_store.eventlog.values import FileKind
 
 MINDSPORE = format_of("mindspore")
 
 
-def parts_of(content: bytes, kind: FileKind = "summary", **limits: int) -> list[Part]:
+def parts_of(content: bytes, kind: FileKind = "summary", **limits: int) -> list[FilePart]:
     return list(inspect(io.BytesIO(content), MINDSPORE, kind, **limits))
 
 
-def assert_covered(parts: list[Part], size: int) -> None:
+def assert_covered(parts: list[FilePart], size: int) -> None:
     assert sum(part.length for part in parts) == size
     assert all(left.position + left.length == right.position for left, right in pairwise(parts))
 

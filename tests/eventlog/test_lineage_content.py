@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from helpers.frames import read_frames
 from helpers.log_writer import Log
-from lineage_store.eventlog.mindspore.events import decode_lineage, shortest_decimal, user_info
+from lineage_store.eventlog.mindspore.events import decode_lineage, shortest_decimal, user_content
 from lineage_store.eventlog.mindspore.wire import lineage_pb2
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent
 from lineage_store.ingest.decode.lineage_fold import MetricTextError, parse_metric
@@ -144,7 +144,7 @@ def test_all_user_info_entries_are_read() -> None:
 
 def test_all_keys_of_a_user_info_entry_are_read() -> None:
     entry = lineage_pb2.UserDefinedInfo(map_int32={"z": 3}, map_str={"p": "x", "q": "y"})
-    assert user_info(lineage_pb2.UserDefinedInfo(user_info=[entry])) == {"z": 3, "p": "x", "q": "y"}
+    assert user_content(lineage_pb2.UserDefinedInfo(user_info=[entry])) == {"z": 3, "p": "x", "q": "y"}
 
 
 def test_lowest_numbered_map_of_an_entry_wins_and_later_entries_win() -> None:
@@ -152,14 +152,14 @@ def test_lowest_numbered_map_of_an_entry_wins_and_later_entries_win() -> None:
         map_int32={"k": 1}, map_str={"k": "one"}, map_double={"k": 1.5, "d": 2.5}
     )
     second = lineage_pb2.UserDefinedInfo(map_double={"d": 9.5})
-    assert user_info(lineage_pb2.UserDefinedInfo(user_info=[first])) == {"k": 1, "d": 2.5}
-    assert user_info(lineage_pb2.UserDefinedInfo(user_info=[first, second])) == {"k": 1, "d": 9.5}
+    assert user_content(lineage_pb2.UserDefinedInfo(user_info=[first])) == {"k": 1, "d": 2.5}
+    assert user_content(lineage_pb2.UserDefinedInfo(user_info=[first, second])) == {"k": 1, "d": 9.5}
 
 
 def test_user_info_outside_of_entries_and_nested_is_read() -> None:
     message = lineage_pb2.UserDefinedInfo(map_str={"owner": "vision"})
     message.map_dict["cluster"].user_info.add().map_int32["nodes"] = 4
-    assert user_info(message) == {"owner": "vision", "cluster": {"nodes": 4}}
+    assert user_content(message) == {"owner": "vision", "cluster": {"nodes": 4}}
 
 
 def test_text_that_is_not_utf_8_comes_as_surrogate_escapes() -> None:

@@ -90,7 +90,7 @@ def check(buffer: bytes, *borders: int) -> tuple[int, int]:
         frames += found
         numbers += [number] * len(found)
         read_to.append(outcome.position)
-    decoded = event_columns.decode(buffer, segments, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
+    decoded = event_columns.decode_columns(buffer, segments, max_frame_bytes=DEFAULT_MAX_FRAME_BYTES)
     assert decoded.frames.segment.tolist() == numbers
     assert decoded.frames.read_to.tolist() == read_to
     assert decoded.frames.start.tolist() == [frame.position for frame in frames]

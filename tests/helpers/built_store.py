@@ -111,7 +111,7 @@ def add_evaluation(
     connection: Connection, file: LogFile, byte_offset: int, metrics: Mapping[str, Any]
 ) -> None:
     """Store an evaluation in a lineage file, written `byte_offset` seconds after the file was begun."""
-    at = {"job_id": file.job_id, "file_no": file.file_no, "byte_offset": byte_offset}
+    at = {"job_id": file.job_id, "file_no": file.file_no, "byte_offset": byte_offset, "value_index": 0}
     content = json.dumps({"metric": json.dumps(metrics)})
     table = tables.file_lineage
     this = (table.c.job_id == file.job_id) & (table.c.file_no == file.file_no)

@@ -2,8 +2,9 @@
 
 In: nothing; `line`, `step` and `append` write such files. Out: JSON_LINES, the row that a table of formats needs.
 `metrics-<unix s>-<rank>.jsonl` has a step per line, `{"time", "step", "values": {tag: number or list}}`; lists are
-tensors. `about-<unix s>.jsonl` has lineage, `{"time", "kind", "content"}`. A frame is a line; a file is finished when
-it was not written to for an hour.
+tensors. `about-<unix s>.jsonl` has lineage, `{"time", "events": [{"kind", "content"}]}`, which may be among the samples
+too. A frame is a line, and its checksum that of the line at its place in the file; a file is finished when it was not
+written to for an hour.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class LineReader:
         length = self.buffer.find(b"\n", start, most) + 1 - start
         if length > 0:
             line = self.buffer[start : start + length - 1]
-            return Frame(position, length, line, google_crc32c.value(line))
+            return Frame(position, length, line, google_crc32c.value(b"%d:%b" % (position, line)))
         if len(self.buffer) >= most:
             return Suspect(position, SuspectReason.FRAME_TOO_LONG)
         return NeedData(position, len(self.buffer) - start + 1)
@@ -89,13 +90,12 @@ def _parsed(payload: bytes) -> dict[str, Any]:
 
 def _decode(payload: bytes, kind: str) -> Sequence[Value]:
     event = _parsed(payload)
-    if kind == "lineage":
-        return [LineageEvent(event["time"], event["kind"], event["content"])]
-    return list(_values(event))
+    events = [LineageEvent(event["time"], each["kind"], each["content"]) for each in event.get("events", ())]
+    return events if kind == "lineage" else [*_values(event), *events]
 
 
 def _values(event: dict[str, Any]) -> Iterator[Value]:
-    for index, (tag, value) in enumerate(event["values"].items()):
+    for index, (tag, value) in enumerate(event.get("values", {}).items()):
         when = event["time"], event["step"]
         if isinstance(value, list):
             size = len(json.dumps(value))
@@ -125,6 +125,16 @@ JSON_LINES = LogFormat(
 def line(**event: Any) -> bytes:
     """Return the line of one event."""
     return json.dumps(event).encode() + b"\n"
+
+
+def about(time: float, **contents: dict[str, Any]) -> bytes:
+    """Return the line of lineage events, each given as its kind and content."""
+    return several(time, *contents.items())
+
+
+def several(time: float, *events: tuple[str, dict[str, Any]]) -> bytes:
+    """Return the line of lineage events, of which several may be of one kind."""
+    return line(time=time, events=[{"kind": kind, "content": content} for kind, content in events])
 
 
 def step(number: int, **values: float | list[float]) -> bytes:

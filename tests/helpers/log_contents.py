@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict
 
 from helpers.frames import read_frames
 from lineage_store.eventlog.mindspore import filenames
-from lineage_store.eventlog.mindspore.events import parse
+from lineage_store.eventlog.mindspore.events import parse_message
 from lineage_store.eventlog.mindspore.wire import lineage_pb2, summary_pb2
 from lineage_store.eventlog.tfrecord import NeedData
 
@@ -31,14 +31,14 @@ class Told:
 
 def log_files(directory: Path) -> list[Path]:
     """Return the log files of a job, by ascending time in their names."""
-    named = [(filenames.parse(path.name), path) for path in directory.iterdir() if path.is_file()]
+    named = [(filenames.parse_name(path.name), path) for path in directory.iterdir() if path.is_file()]
     return [path for _, path in sorted((name.timestamp, path) for name, path in named if name is not None)]
 
 
 def told(directory: Path, kind: str | None = None) -> list[Told]:
     """Return the events of a job, or of its files of one kind ("summary", "lineage"); none for a missing directory."""
     files = log_files(directory) if directory.is_dir() else []
-    parsed = [(filenames.parse(path.name), path) for path in files]
+    parsed = [(filenames.parse_name(path.name), path) for path in files]
     return [
         event
         for name, path in parsed
@@ -57,7 +57,7 @@ def told_of(path: Path, kind: str = "summary") -> list[Told]:
 
 
 def _told(payload: bytes, kind: str) -> Told:
-    event: Any = parse(lineage_pb2.LineageEvent if kind == "lineage" else summary_pb2.Event, payload)
+    event: Any = parse_message(lineage_pb2.LineageEvent if kind == "lineage" else summary_pb2.Event, payload)
     what = event.WhichOneof("what")
     step = event.step if event.HasField("step") else None
     content = getattr(event, what)

@@ -102,7 +102,7 @@ def test_an_empty_tag_stays_empty_on_both_paths_and_a_graph_is_called_by_its_fil
 @settings(max_examples=50)
 def test_regular_frames_of_some_files_give_the_same_rows(chance: random.Random) -> None:
     contents = [b"".join(regular(chance, chance.randrange(64, 100))) for _ in range(chance.randrange(1, 4))]
-    decoded = event_columns.decode(
+    decoded = event_columns.decode_columns(
         contents[0], [(0, len(contents[0]))], max_frame_bytes=DEFAULT_MAX_FRAME_BYTES
     )
     assert (

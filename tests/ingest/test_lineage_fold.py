@@ -184,8 +184,9 @@ def test_what_files_come_to_part_by_part_is_what_all_their_events_come_to(
             rows_of_part = []
             for kind, content in part:
                 text = json.dumps(content)
-                rows_of_part.append(LineageRow(place, kind, None, text, user_values=len(content)))
-                contents[number, place] = text
+                at, index = divmod(place, 3)  # as if a frame held up to three events
+                rows_of_part.append(LineageRow(at, index, kind, None, text, user_values=len(content)))
+                contents[number, at, kind] = text
                 place += 1
             file = extended(file, rows_of_part)
         grown.append(file)
@@ -193,7 +194,7 @@ def test_what_files_come_to_part_by_part_is_what_all_their_events_come_to(
     values: dict[str, Any] = {}
     for file in grown[first:]:
         merge(values, json.loads(file.user_info))
-    assert come_to({kind: contents[at] for kind, at in bound.items()}, values) == fold(
+    assert come_to({kind: contents[*at, kind] for kind, at in bound.items()}, values) == fold(
         events(*([each for part in parts for each in part] for parts in files))
     )
 

@@ -111,7 +111,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work]:
             return call(view, first, last, most)
 
         def together(
-            buffer: bytes, segments: Sequence[tuple[int, int]], call: Any = tfrecord.read, **most: int
+            buffer: bytes, segments: Sequence[tuple[int, int]], call: Any = tfrecord.read_frames, **most: int
         ) -> Any:
             work.together_bytes += sum(end - start for start, end in segments)
             return call(buffer, segments, **most)
@@ -131,7 +131,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Work]:
         monkeypatch.setattr(google_crc32c, "extend", extend)
         monkeypatch.setattr(tfrecord.FrameReader, "next", following)
         monkeypatch.setattr(tfrecord, "_valid_headers_between", searched)
-        monkeypatch.setattr(tfrecord, "read", together)
+        monkeypatch.setattr(tfrecord, "read_frames", together)
         monkeypatch.setattr(tfrecord.Frames, "payload_start", property(payload_starts))
         monkeypatch.setattr(os, "pread", read)
         return work

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from helpers.ingesting import ledger_is_closed, open_problems, rows
-from helpers.json_lines import JSON_LINES, append, finish, line, step
+from helpers.json_lines import JSON_LINES, about, append, finish, several, step
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.config import Settings
@@ -18,10 +20,11 @@ from lineage_store.eventlog import formats, inspection
 from lineage_store.ingest.lease import register
 from lineage_store.operations import verify
 from lineage_store.operations.why import why
+from lineage_store.store.database.db import writing
 
 SETTINGS = Settings(chunk_bytes=4096, suspect_grace_s=0)
-TRAINED = line(time=1.0, kind="train", content={"algorithm": {"network": "Transformer", "loss": 0.25}})
-TESTED = line(time=2.0, kind="eval", content={"metric": '{"accuracy": 0.75}'})
+TRAINED = about(1.0, train={"algorithm": {"network": "Transformer", "loss": 0.25}})
+TESTED = about(2.0, eval={"metric": '{"accuracy": 0.75}'})
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +180,99 @@ def test_why_and_inspect_know_the_format(store: LineageStore, base_dir: Path, me
     parts = list(inspection.inspect(io.BytesIO(metrics.read_bytes() + b"{"), log_format, kind))
     assert [(part.state, part.step) for part in parts] == [("good", 1), ("good", 2), ("pending", None)]
     assert parts[0].content == "scalar loss = 2, tensor w float32 [2]"
+
+
+EVENTS = (
+    ("user_info", {"seed": 1, "author": "Ada"}),
+    ("eval", {"metric": '{"accuracy": 0.5}', "epoch": 1}),
+    ("eval", {"metric": '{"accuracy": 0.75}', "epoch": 2}),
+    ("user_info", {"seed": 2}),
+)
+
+
+@pytest.mark.parametrize("ingests", [1, 2])
+def test_several_lineage_events_of_one_frame_are_all_kept_in_their_order(
+    store: LineageStore, base_dir: Path, ingests: int
+) -> None:
+    trained = ("train", {"algorithm": {"network": "Transformer"}})
+    log = append(base_dir / "js" / "about-1700000000.jsonl", several(1.0, trained, *EVENTS[:2]))
+    if ingests == 2:
+        store.ingest(base_dir)
+    append(log, several(2.0, *EVENTS), several(3.0, *EVENTS[2:]))
+    store.ingest(base_dir)
+    (job,) = store.filter_lineage({})["object"]
+    assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
+    assert job["model_lineage"]["user_defined"] == {"seed": 2, "author": "Ada"}
+    kept = rows(
+        store.engine, "SELECT kind, value_index FROM v_lineage_event ORDER BY byte_offset, value_index"
+    )
+    assert [tuple(row) for row in kept] == [
+        *(("train", 0), ("user_info", 1), ("eval", 2)),
+        *(("user_info", 0), ("eval", 1), ("eval", 2), ("user_info", 3)),
+        *(("eval", 0), ("user_info", 1)),
+    ]
+    asked = "SELECT evaluation_no, epoch, value, is_latest FROM v_metric ORDER BY evaluation_no"
+    assert [tuple(row) for row in rows(store.engine, asked)] == [
+        *((1, 1, 0.5, False), (2, 1, 0.5, False), (3, 2, 0.75, False), (4, 2, 0.75, True)),
+    ]
+    assert faults(store, base_dir) == []
+
+
+def test_of_several_lineage_events_of_one_frame_those_beyond_the_bounds_are_one_problem(
+    database_url: str, base_dir: Path
+) -> None:
+    log = append(base_dir / "js" / "about-1700000000.jsonl", several(1.0, *EVENTS))
+    settings = replace(SETTINGS, most_lineage_events=2)
+    with LineageStore(database_url, settings=settings) as store:
+        store.ingest(base_dir)
+        places = rows(store.engine, "SELECT kind, range_start, range_end FROM ingest_problem")
+        assert [tuple(row) for row in places] == [("beyond_bounds", 0, log.stat().st_size)]
+        kept = rows(store.engine, "SELECT kind FROM v_lineage_event ORDER BY value_index")
+        assert [tuple(row) for row in kept] == [("user_info",), ("eval",)]
+        assert faults(store, base_dir) == []
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in one file", "and in a lineage file"])
+@pytest.mark.parametrize("ingests", [1, 2])
+def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
+    store: LineageStore, base_dir: Path, ingests: int, apart: bool
+) -> None:
+    log = append(base_dir / "js" / "metrics-1700000000-0.jsonl", step(1, loss=2.0, w=[1, 2]), TRAINED)
+    if apart:
+        append(base_dir / "js" / "about-1700000001.jsonl", about(3.0, user_info={"seed": 3}))
+    if ingests == 2:
+        store.ingest(base_dir)
+    append(log, step(2, loss=1.5), TESTED)
+    store.ingest(base_dir)
+    (job,) = store.filter_lineage({})["object"]
+    assert job["model_lineage"]["network"] == "Transformer"
+    assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
+    assert job["model_lineage"]["user_defined"] == ({"seed": 3} if apart else {})
+    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
+    (weights,) = store.tensors(base_dir, "./js", "w")
+    assert weights.read().tolist() == [1.0, 2.0]
+    assert faults(store, base_dir) == []
+    with writing(store.engine) as connection:
+        connection.execute(text("UPDATE lineage SET model_lineage = '{}'"))
+    assert len(faults(store, base_dir)) == 1
+
+
+def test_lineage_of_a_new_generation_does_not_count_before_the_generation_does(
+    database_url: str, base_dir: Path
+) -> None:
+    log = base_dir / "js" / "metrics-1700000000-0.jsonl"
+    append(log, step(1, loss=2.0), step(2, loss=1.5), step(3, loss=1.0))
+    settings = replace(SETTINGS, max_frame_bytes=256, suspect_grace_s=3600)
+    with LineageStore(database_url, settings=settings) as store:
+        store.ingest(base_dir)
+        log.unlink()
+        append(log, TRAINED, b"x" * 1000)
+        store.ingest(base_dir)
+        assert store.filter_lineage({})["object"] == []
+        assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.0]
+        append(log, b"\n", *(step(number, loss=9.0) for number in range(9)))
+    with LineageStore(database_url, settings=replace(settings, suspect_grace_s=0)) as store:
+        store.ingest(base_dir)
+        assert [job["model_lineage"]["network"] for job in store.filter_lineage({})["object"]] == [
+            "Transformer"
+        ]

@@ -153,13 +153,14 @@ CREATE TABLE lineage_event (
   job_id INTEGER NOT NULL,
   file_no INTEGER NOT NULL,
   byte_offset BIGINT NOT NULL,
+  value_index INTEGER NOT NULL,
   kind TEXT NOT NULL,
   wall_time DOUBLE PRECISION,
   content TEXT NOT NULL,
   evaluation_no INTEGER,
   epoch BIGINT,
   step BIGINT,
-  CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset),
+  CONSTRAINT pk_lineage_event PRIMARY KEY (job_id, file_no, byte_offset, value_index),
   CONSTRAINT fk_lineage_event_job_id_file_no FOREIGN KEY(job_id, file_no) REFERENCES log_file (job_id, file_no) ON DELETE CASCADE
 );
 
@@ -279,14 +280,15 @@ CREATE TABLE evaluation_metric (
   job_id INTEGER NOT NULL,
   file_no INTEGER NOT NULL,
   byte_offset BIGINT NOT NULL,
+  value_index INTEGER NOT NULL,
   name_key BIGINT NOT NULL,
   position INTEGER NOT NULL,
   name TEXT COLLATE "C" NOT NULL,
   kind TEXT NOT NULL,
   value DOUBLE PRECISION,
   text TEXT COLLATE "C",
-  CONSTRAINT pk_evaluation_metric PRIMARY KEY (job_id, file_no, byte_offset, name_key),
-  CONSTRAINT fk_evaluation_metric_job_id_file_no_byte_offset FOREIGN KEY(job_id, file_no, byte_offset) REFERENCES lineage_event (job_id, file_no, byte_offset) ON DELETE CASCADE
+  CONSTRAINT pk_evaluation_metric PRIMARY KEY (job_id, file_no, byte_offset, value_index, name_key),
+  CONSTRAINT fk_evaluation_metric_job_id_file_no_byte_offset_value_index FOREIGN KEY(job_id, file_no, byte_offset, value_index) REFERENCES lineage_event (job_id, file_no, byte_offset, value_index) ON DELETE CASCADE
 );
 
 CREATE TABLE metric_summary (
@@ -597,6 +599,7 @@ SELECT
   j.id AS job_id,
   f.name AS log_file,
   e.byte_offset AS byte_offset,
+  e.value_index AS value_index,
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS wall_at,
   e.kind AS kind,
   e.content AS content
@@ -616,13 +619,14 @@ SELECT
   CASE WHEN (e.wall_time)::double precision BETWEEN 0 AND 253402300799 THEN timestamptz 'epoch' + trunc((e.wall_time)::double precision * 1e6 + 0.5) * interval '1 microsecond' END AS evaluated_at,
   e.evaluation_no + l.evaluations_before AS evaluation_no,
   (
-    m.byte_offset = l.eval_at AND l.has_last_evaluation AND EXISTS (
+    m.byte_offset = l.eval_at AND e.evaluation_no = l.evaluations AND l.has_last_evaluation AND EXISTS (
       SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
   ) AS is_latest,
   e.epoch AS epoch,
   e.step AS step
 FROM evaluation_metric m
-JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN lineage_event e
+  ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset AND e.value_index = m.value_index
 JOIN file_lineage l ON l.job_id = m.job_id AND l.file_no = m.file_no
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 JOIN train_job j ON j.id = m.job_id JOIN base_dir b ON b.id = j.base_dir_id AND NOT b.leaving;

@@ -12,8 +12,7 @@ import pytest
 from mindspore import dataset, nn
 from mindspore.mindrecord import FileWriter
 
-from lineage_store.collect import facts as datasets
-from lineage_store.collect import facts as run
+from lineage_store.collect import facts
 from lineage_store.collect.learning_rates import LearningRates
 from lineage_store.collect.lineage_messages import graph_of
 from lineage_store.errors import LineageLogError
@@ -33,14 +32,14 @@ DIRECTORIES = [
 @pytest.mark.parametrize("kind", DIRECTORIES)
 def test_a_source_that_is_a_directory_gives_it(kind: Callable[..., Any], tmp_path: Path) -> None:
     rows = kind(str(tmp_path)).repeat(2).batch(4)
-    assert datasets.source_path(rows) == str(tmp_path)
+    assert facts.source_path(rows) == str(tmp_path)
 
 
 def test_a_voc_source_gives_its_directory(tmp_path: Path) -> None:
     names = tmp_path / "ImageSets" / "Segmentation"
     names.mkdir(parents=True)
     (names / "train.txt").touch()
-    assert datasets.source_path(dataset.VOCDataset(str(tmp_path)).batch(4)) == str(tmp_path)
+    assert facts.source_path(dataset.VOCDataset(str(tmp_path)).batch(4)) == str(tmp_path)
 
 
 def test_a_source_that_is_a_file_gives_its_directory(tmp_path: Path) -> None:
@@ -49,7 +48,7 @@ def test_a_source_that_is_a_file_gives_its_directory(tmp_path: Path) -> None:
     text = dataset.TextFileDataset(str(tmp_path / "rows.txt"))
     records = dataset.TFRecordDataset([str(tmp_path / "rows.tfrecord")])
     manifest = dataset.ManifestDataset(str(tmp_path / "rows.manifest"))
-    assert {datasets.source_path(rows.batch(4)) for rows in (text, records, manifest)} == {str(tmp_path)}
+    assert {facts.source_path(rows.batch(4)) for rows in (text, records, manifest)} == {str(tmp_path)}
 
 
 def test_a_mindrecord_source_gives_the_directory_of_its_first_file(tmp_path: Path) -> None:
@@ -58,21 +57,21 @@ def test_a_mindrecord_source_gives_the_directory_of_its_first_file(tmp_path: Pat
     writer.add_schema({"label": {"type": "int32"}})
     writer.write_raw_data([{"label": number} for number in range(4)])
     writer.commit()
-    assert datasets.source_path(dataset.MindDataset(str(path))) == str(tmp_path)
-    assert datasets.source_path(dataset.MindDataset([str(path)]).shuffle(2)) == str(tmp_path)
+    assert facts.source_path(dataset.MindDataset(str(path))) == str(tmp_path)
+    assert facts.source_path(dataset.MindDataset([str(path)]).shuffle(2)) == str(tmp_path)
 
 
 def test_of_joined_sources_the_first_counts(tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text("one\ntwo\n")
     first = dataset.TextFileDataset(str(tmp_path / "rows.txt"))
     other = dataset.NumpySlicesDataset(np.arange(2), "other")
-    assert datasets.source_path(dataset.zip((first, other))) == str(tmp_path)
-    assert datasets.source_path(dataset.zip((other, first))) is None
+    assert facts.source_path(dataset.zip((first, other))) == str(tmp_path)
+    assert facts.source_path(dataset.zip((other, first))) is None
 
 
 def test_sizes_are_of_examples_and_of_a_batch() -> None:
-    facts = datasets.facts_of(batches_of(3))
-    assert (facts.path, facts.count, facts.batch_size) == (None, 3 * BATCH, BATCH)
+    found = facts.facts_of(batches_of(3))
+    assert (found.path, found.count, found.batch_size) == (None, 3 * BATCH, BATCH)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_sizes_are_of_examples_and_of_a_batch() -> None:
     ],
 )
 def test_the_loss_is_the_mean_of_the_first_output(outputs: Any, loss: float | None) -> None:
-    assert run.loss_of({"net_outputs": outputs}) == loss
+    assert facts.loss_of({"net_outputs": outputs}) == loss
 
 
 def test_what_the_format_has_no_room_for_is_text(monkeypatch: pytest.MonkeyPatch) -> None:

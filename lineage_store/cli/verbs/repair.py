@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lineage_store.api import LineageStore
     from lineage_store.api.reports import FileVerdict, Reread
     from lineage_store.eventlog.formats import LogFormat
-    from lineage_store.eventlog.inspection import Part
+    from lineage_store.eventlog.inspection import FilePart
     from lineage_store.eventlog.values import FileKind
 
 
@@ -323,7 +323,7 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
             click.echo(escaped(f"  {found.remedy}"))
 
 
-def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[Part]:
+def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[FilePart]:
     from lineage_store.eventlog.inspection import inspect
 
     settings = session.settings().settings
@@ -347,13 +347,13 @@ def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -
         ) from error
 
 
-def _shown(parts: Iterator[Part], limit: int | None) -> Iterator[Part]:
+def _shown(parts: Iterator[FilePart], limit: int | None) -> Iterator[FilePart]:
     """Yield the first `limit` parts (None: all), and of the rest those that are not good frames."""
     yield from islice(parts, limit)
     yield from (part for part in parts if part.state != "good")
 
 
-def _row(part: Part) -> tuple[object, ...]:
+def _row(part: FilePart) -> tuple[object, ...]:
     return part.position, part.length, part.state, part.step, instant(part.wall_time), part.content
 
 

@@ -2,7 +2,12 @@
 
 In: a buffer whose segments are parts of summary files. Out: their valid frames; their scalars, histograms, images and
 tensors as columns; and the indices of frames left for `events` to decode. Promises: frames and values are bit for bit
-those that `framing` and `events` return. The limit `vectorised=false` turns it off, which changes only the speed.
+those that `FrameReader` and `events` return. The limit `vectorised=false` turns it off, which changes only the
+speed.
+
+Scalar events of one length that differ only in wall time, step and values are decoded by a *template*: one of them,
+parsed in full, whose other bytes equal theirs. All other events are *walked*: all together, field by field. An event
+that has other values (versions, graphs, landscapes) or an unusual form is *odd*, and left to `events`.
 """
 
 from __future__ import annotations
@@ -36,11 +41,32 @@ FEWEST_TO_WALK = 32
 buckets of histograms alone), in which `events` decodes about this many frames, of any length up to half a MB."""
 LONG_BYTES = 4_194_304
 """If one frame is longer than this, frames are walked however few they are: `events` would copy that frame twice."""
+LONGEST_FREE_STEP = 9
+"""The tenth byte of a varint can only be 1, so it must equal the template's."""
+MOST_TEMPLATES = 32
+"""Templates per length; payloads that fit none of them are left to the walker."""
+FEWEST_PER_TEMPLATE = 8
+"""At most one template is tried per this many payloads: `events` decodes as many in the time that trying one takes."""
+
+_WALL_TIME, _STEP, _SUMMARY, _VALUE, _TAG, _SCALAR_FIELD = 0x09, 0x10, 0x2A, 0x0A, 0x0A, 0x1D
+_SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
+"""Keys (field number and wire type) of the fields of Value that are decoded here, as in the file."""
+MOST_DIMENSIONS = 8
+FEWEST_PER_TAG = 32
+"""With fewer values per tag, `events`, which decodes one by one, is faster."""
+_SEARCHED_TAGS = 32
+"""This many tags are each searched for among all values; the values of further tags are grouped one by one."""
+FEWEST_ABREAST = 32
+"""If fewer events than this have an n-th value, they are left to `events`: walking a single event of very many values
+would take minutes."""
+PLACES_OF_FEW = 8
+"""The first values of an event are walked however few events there are: they may be long, and `events` copies them."""
+_DATA_TYPES = list(DTYPE_NAMES)
 
 
-def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
+def decode_columns(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) -> Decoded:
     """Decode the frames of each segment, up to the first that is not complete and valid."""
-    found = tfrecord.read(buffer, segments, max_frame_bytes=max_frame_bytes)
+    found = tfrecord.read_frames(buffer, segments, max_frame_bytes=max_frame_bytes)
     scalars: list[ScalarPiece] = []
     left = np.ones(len(found.start), np.bool_)
     for group in found.groups:
@@ -55,22 +81,6 @@ def decode(buffer: bytes, segments: Sequence[Segment], *, max_frame_bytes: int) 
         payloads = walked.payloads
         rest = rest[walked.odd]
     return Decoded(found, scalars, payloads, rest)
-
-
-# ---- Decode scalar events that differ only in wall time, step and values, by a template: one of them, parsed in full
-# In: a group of payloads of one length. Out: their scalars as columns, and which payloads were decoded. Promises: the
-# values are bit for bit those that `events` returns, because all other bytes equal the template's, which was parsed
-# field by field. Payloads that fit no template are not decoded.
-
-
-LONGEST_FREE_STEP = 9
-"""The tenth byte of a varint can only be 1, so it must equal the template's."""
-MOST_TEMPLATES = 32
-"""Templates per length; payloads that fit none of them are left to the walker."""
-FEWEST_PER_TEMPLATE = 8
-"""At most one template is tried per this many payloads: `events` decodes as many in the time that trying one takes."""
-
-_WALL_TIME, _STEP, _SUMMARY, _VALUE, _TAG, _SCALAR_FIELD = 0x09, 0x10, 0x2A, 0x0A, 0x0A, 0x1D
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,27 +196,6 @@ def _varint_end(payload: bytes, at: int) -> int | None:
         if payload[end - 1] < 0x80:
             return None if end - at == 10 and payload[end - 1] > 1 else end
     return None
-
-
-# ---- Decode events with scalars, histograms, images and tensors of any layout, all events together, field by field
-# In: a buffer and payloads in it. Out: their values as columns, and which payloads are *odd*: these have other values
-# (versions, graphs, landscapes) or an unusual form, and are left to `events`. Promises: for payloads that are not
-# odd, the values are bit for bit those that `events` returns.
-
-
-_SCALAR, _IMAGE, _TENSOR, _HISTOGRAM = 0x1D, 0x22, 0x42, 0x4A
-"""Keys (field number and wire type) of the fields of Value that are decoded here, as in the file."""
-MOST_DIMENSIONS = 8
-FEWEST_PER_TAG = 32
-"""With fewer values per tag, `events`, which decodes one by one, is faster."""
-_SEARCHED_TAGS = 32
-"""This many tags are each searched for among all values; the values of further tags are grouped one by one."""
-FEWEST_ABREAST = 32
-"""If fewer events than this have an n-th value, they are left to `events`: walking a single event of very many values
-would take minutes."""
-PLACES_OF_FEW = 8
-"""The first values of an event are walked however few events there are: they may be long, and `events` copies them."""
-_DATA_TYPES = list(DTYPE_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,16 @@
 """Decode the payload of a frame to values: plain, frozen, free of protobuf.
 
 In: the payload of one frame and the kind of its log file. Out: a list of values, empty for an event without any known
-ones (explanations, future plugins). Text that becomes a key of the store (tags, versions) is in its stored form.
-Promises: pure; a payload that is no complete event raises EventDecodeError and nothing else; float32 is widened
-exactly. Large values (histograms, images, tensors, graphs, landscapes) are only described here; `payloads` decodes
-them.
+ones (explanations, future plugins); what decoding would take, by its bytes. Text that becomes a key of the store (tags,
+versions) is in its stored form. Large values (histograms, images, tensors, graphs, landscapes) are only described here;
+`payloads` decodes them. Lineage becomes JSON-able dicts with MindInsight 2.3.1's keys, in a fixed order, optional
+fields only if they are set. Unlike in MindInsight, `size` and `weights` of a dataset operation are not mixed up, and
+all keys of a user-defined entry are read.
+Promises: pure; a payload that is no complete event raises EventDecodeError and nothing else, and too little memory
+MemoryError; the same result on every protobuf runtime from 5 to 7, though the fast ones do not report a missing
+required field, and return a string that is not UTF-8 as bytes. A sample's float32 is widened exactly; one of a training
+becomes its shortest decimal (0.01, not 0.009999999776), and NaN and infinities in lineage "NaN", "Infinity" and
+"-Infinity". Text in lineage is exact: bytes that are not UTF-8 become surrogate escapes, which `json.dumps` can write.
 """
 
 from __future__ import annotations
@@ -39,16 +45,33 @@ LONGEST_KEPT_TAG = 256
 """Length of a tag whose stored form is cached; longer ones are converted each time."""
 MOST_DIMENSIONS = 64
 """The maximum of numpy."""
+_OUT_OF_MEMORY = "Arena alloc failed"
+"""What protobuf says from 7 on, which has no exception of its own for that; older ones do not say why they failed."""
+
+Content = dict[str, Any]
+Description = tuple[str | None, tuple[int, ...], HistogramStatistics | None]
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+DTYPE_NAMES: dict[int, str] = {
+    number: name.removeprefix("DT_").lower() for name, number in anf_ir_pb2.DataType.items()
+}
+"""The name of each DataType in the spelling of numpy and MindSpore: "float32", "bfloat16", …; 0 is "undefined"."""
+_EVENT: dict[str, Any] = {
+    "summary": summary_pb2.Event.DESCRIPTOR,
+    "lineage": lineage_pb2.LineageEvent.DESCRIPTOR,
+}
+_VALUE = summary_pb2.Summary.Value.DESCRIPTOR
+_BYTES_OF = {1: 8, 5: 4}
+"""Length of a field by its wire type, for the types of fixed length."""
 
 
-def decode(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
+def decode_event(payload: bytes, kind: str) -> list[SummaryValue] | list[LineageEvent]:
     """Return the values of one frame of a log file of this kind. Raises EventDecodeError."""
     return decode_summary(payload) if kind == "summary" else decode_lineage(payload)
 
 
 def decode_summary(payload: bytes) -> list[SummaryValue]:
     """Return the values of one frame of a summary file, in their order. Raises EventDecodeError."""
-    event = parse(summary_pb2.Event, payload)
+    event = parse_message(summary_pb2.Event, payload)
     wall_time = event.wall_time
     match event.WhichOneof("what"):
         case "summary":
@@ -67,17 +90,17 @@ def decode_summary(payload: bytes) -> list[SummaryValue]:
 
 def decode_lineage(payload: bytes) -> list[LineageEvent]:
     """Return the event of one frame of a lineage file, in a list of one or none. Raises EventDecodeError."""
-    event = parse(lineage_pb2.LineageEvent, payload)
+    event = parse_message(lineage_pb2.LineageEvent, payload)
     wall_time = event.wall_time
     match event.WhichOneof("what"):
         case "train_lineage":
-            return [LineageEvent(wall_time, "train", train(event.train_lineage))]
+            return [LineageEvent(wall_time, "train", train_content(event.train_lineage))]
         case "evaluation_lineage":
-            return [LineageEvent(wall_time, "eval", evaluation(event.evaluation_lineage))]
+            return [LineageEvent(wall_time, "eval", evaluation_content(event.evaluation_lineage))]
         case "dataset_graph":
             return [LineageEvent(wall_time, "dataset_graph", _dataset_content(event.dataset_graph))]
         case "user_defined_info":
-            return [LineageEvent(wall_time, "user_info", user_info(event.user_defined_info))]
+            return [LineageEvent(wall_time, "user_info", user_content(event.user_defined_info))]
         case _:
             return []
 
@@ -85,17 +108,17 @@ def decode_lineage(payload: bytes) -> list[LineageEvent]:
 def _dataset_content(graph: lineage_pb2.DatasetGraph) -> dict[str, Any]:
     encoded = graph.SerializeToString(deterministic=True)
     if len(encoded) > LONGEST_KEPT_BYTES:
-        return dataset_graph(graph)
+        return pipeline_content(graph)
     return _kept_dataset_content(encoded)
 
 
 @lru_cache(maxsize=256)
 def _kept_dataset_content(encoded: bytes) -> dict[str, Any]:
     """Many jobs have the same pipeline. The result is shared: callers must not change it."""
-    return dataset_graph(lineage_pb2.DatasetGraph.FromString(encoded))
+    return pipeline_content(lineage_pb2.DatasetGraph.FromString(encoded))
 
 
-def statistics_of(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:
+def histogram_statistics(histogram: summary_pb2.Summary.Histogram) -> HistogramStatistics:
     """Return the statistics that a histogram has beside its buckets."""
     return HistogramStatistics(
         count=histogram.count,
@@ -126,11 +149,8 @@ def _summary_values(wall_time: float, step: int, summary: summary_pb2.Summary) -
     return values
 
 
-Description = tuple[str | None, tuple[int, ...], HistogramStatistics | None]
-
-
 def _describe_histogram(histogram: summary_pb2.Summary.Histogram) -> Description:
-    return None, (len(histogram.buckets),), statistics_of(histogram)
+    return None, (len(histogram.buckets),), histogram_statistics(histogram)
 
 
 def _describe_image(image: summary_pb2.Summary.Image) -> Description:
@@ -164,23 +184,12 @@ def _stored_tag(tag: str | bytes) -> str:
 _kept_tag = lru_cache(maxsize=4096)(to_stored)
 
 
-# ---- Convert lineage messages to plain, JSON-able dicts, as MindInsight 2.3.1 does
-# In: the messages of a lineage event. Out: dicts of str, int, float, bool, None, lists and dicts, in a fixed key
-# order. Promises: optional fields appear only if they are set; float32 fields of a training become their shortest
-# decimal (0.01, not 0.009999999776); NaN and infinities become "NaN", "Infinity" and "-Infinity". Text is exact
-# (bytes that are not UTF-8 become surrogate escapes, which `json.dumps` can write). Unlike in MindInsight, `size` and
-# `weights` of a dataset operation are not mixed up, and all keys of a user-defined entry are read.
-
-
-Content = dict[str, Any]
-
-
-def train(message: lineage_pb2.TrainLineage) -> Content:
+def train_content(message: lineage_pb2.TrainLineage) -> Content:
     """Return `{group: {key: value}}` of the groups and fields that are set, such as `hyper_parameters`."""
     return _fields(message)
 
 
-def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
+def evaluation_content(message: lineage_pb2.EvaluationLineage) -> Content:
     """Return `{"metric": JSON text or None, "valid_dataset": dict}`, and `epoch` and `step` if they are set."""
     return {
         "metric": text(message.metric) if message.HasField("metric") else None,
@@ -190,18 +199,18 @@ def evaluation(message: lineage_pb2.EvaluationLineage) -> Content:
     }
 
 
-def dataset_graph(message: lineage_pb2.DatasetGraph) -> Content:
+def pipeline_content(message: lineage_pb2.DatasetGraph) -> Content:
     """Return the pipeline's last operation: its parameters, `operations`, `sampler`, and the inputs as `children`."""
     content = _parameters(message.parameter)
     if message.operations:
         content["operations"] = [_operation(operation) for operation in message.operations]
     if sampler := _operation(message.sampler):
         content["sampler"] = sampler
-    content["children"] = [dataset_graph(child) for child in message.children]
+    content["children"] = [pipeline_content(child) for child in message.children]
     return content
 
 
-def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
+def user_content(message: lineage_pb2.UserDefinedInfo) -> Content:
     """Return all user-defined values by key.
 
     If several maps of an entry have a key, the first of map_dict, map_int32, map_str and map_double wins; if several
@@ -211,10 +220,10 @@ def user_info(message: lineage_pb2.UserDefinedInfo) -> Content:
         **_by_key(message.map_double, json_number),
         **_by_key(message.map_str, text),
         **_by_key(message.map_int32, int),
-        **_by_key(message.map_dict, user_info),
+        **_by_key(message.map_dict, user_content),
     }
     for entry in message.user_info:
-        content |= user_info(entry)
+        content |= user_content(entry)
     return content
 
 
@@ -290,20 +299,7 @@ def _as_float32(value: float) -> float:
     return number
 
 
-# ---- Parse payload bytes to a complete protobuf message, with the same result on every protobuf runtime
-# In: the payload of a frame. Out: a message in which every required field is set, or an EventDecodeError that says
-# why not. Promises: the same result on every protobuf runtime from 5 to 7, though the fast ones do not report a
-# missing required field, and return a string that is not UTF-8 as bytes.
-
-
-AnyMessage = TypeVar("AnyMessage", bound=Message)
-
-
-_OUT_OF_MEMORY = "Arena alloc failed"
-"""What protobuf says from 7 on, which has no exception of its own for that; older ones do not say why they failed."""
-
-
-def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
+def parse_message(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
     """Parse the message in `payload`. Raises EventDecodeError if it is malformed or lacks a required field.
 
     Raises MemoryError, which says nothing of the payload, if there is too little memory.
@@ -326,12 +322,6 @@ def parse(message_type: type[AnyMessage], payload: bytes) -> AnyMessage:
 def text(value: str | bytes) -> str:
     """Return the text of a string field; bytes that are not UTF-8 become surrogate escapes, as in file names."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
-
-
-DTYPE_NAMES: dict[int, str] = {
-    number: name.removeprefix("DT_").lower() for name, number in anf_ir_pb2.DataType.items()
-}
-"""The name of each DataType in the spelling of numpy and MindSpore: "float32", "bfloat16", …; 0 is "undefined"."""
 
 
 def _is_complete(message: Message) -> bool:
@@ -365,24 +355,12 @@ def _missing_fields(message: Any) -> str:
     return ", ".join(message.FindInitializationErrors())
 
 
-# ---- Estimate the memory of a decoded payload from its bytes: most of it goes to protobuf messages, so these are
-# counted
-# In: the payload of a frame. Out: the number of messages in it, and how many of them are values of a summary.
-# Promises: no message is created; counting stops soon after `most`. A malformed payload is counted as far as
-# possible; `parse` refuses it later.
-
-
-_EVENT: dict[str, Any] = {
-    "summary": summary_pb2.Event.DESCRIPTOR,
-    "lineage": lineage_pb2.LineageEvent.DESCRIPTOR,
-}
-_VALUE = summary_pb2.Summary.Value.DESCRIPTOR
-_BYTES_OF = {1: 8, 5: 4}
-"""Length of a field by its wire type, for the types of fixed length."""
-
-
 def weigh(payload: bytes, kind: str, most: int) -> tuple[int, int]:
-    """Count (messages, values among them) of an event in a file of this kind; stop once there are more than `most`."""
+    """Count (messages, values among them) of an event in a file of this kind; stop once there are more than `most`.
+
+    Most memory of a decoded payload goes to its messages. None is created here, and a malformed payload is counted as
+    far as possible; `parse_message` refuses it later.
+    """
     messages = values = 0
     waiting = [(_EVENT[kind], 0, len(payload))]
     try:

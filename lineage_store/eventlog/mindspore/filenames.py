@@ -65,7 +65,7 @@ _COMPANION = re.compile(
 _ENDS_AS_COMPANION = re.compile(f"(?:{_ENDINGS})$", re.IGNORECASE)
 
 
-def parse(name: str) -> ParsedName | None:
+def parse_name(name: str) -> ParsedName | None:
     """Parse the name; return None if it does not count as a log file (`ignored_reason` says why).
 
     Any suffix but `_MS`, `_lineage` and `_MS_lineage` cannot be separated from the host and stays part of it.
@@ -77,14 +77,14 @@ def parse(name: str) -> ParsedName | None:
     device = _DEVICE.match(after)
     suffix = _KNOWN_SUFFIX.search(after)
     return ParsedName(
-        kind=kind_of(name),
+        kind=file_kind(name),
         timestamp=int(match["timestamp"]),
         device=int(device["device"]) if device else None,
         host=after[device.end() if device else 0 : suffix.start() if suffix else None].removeprefix("."),
     )
 
 
-def kind_of(name: str) -> FileKind:
+def file_kind(name: str) -> FileKind:
     """Return what a log file of this name holds; what stands behind `_lineage` may be what a copy was named."""
     return "lineage" if _LINEAGE.search(name) and not name.endswith(SUMMARY_SUFFIX) else "summary"
 
@@ -95,7 +95,7 @@ def companion_ending(suffix: str) -> str | None:
     return found.group() if found else None
 
 
-def ignored_reason(name: str) -> str | None:
+def why_ignored(name: str) -> str | None:
     """Return why a name with `summary.` and digits does not count as a log file; None if it counts, or has neither."""
     match = _LOG_FILE.search(name)
     return _ignored_reason(name, match) if match else None

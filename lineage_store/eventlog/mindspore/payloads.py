@@ -1,9 +1,10 @@
 """Decode histograms, images, tensors, landscapes and graphs from the payload of their frame.
 
 In: the payload of one frame, and the index of the value in its event (PayloadValue.value_index). Out: frozen values
-with numpy arrays that belong to the caller, or bytes. Promises: values are what MindSpore wrote; EventDecodeError if
-the payload is no summary event, has no such value at that index, or contradicts itself. Does not know where the bytes
-came from.
+with numpy arrays that belong to the caller, or bytes; a graph as a dict that is JSON-able, except for NaN and
+infinities. Promises: values are what MindSpore wrote, a graph's nodes in the file's order; EventDecodeError if the
+payload is no summary event, has no such value at that index, or contradicts itself. Does not know where the bytes came
+from.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from google.protobuf import text_format
 from numpy.typing import NDArray
 
 from lineage_store import plugins
-from lineage_store.eventlog.mindspore.events import DTYPE_NAMES, parse, statistics_of, text
+from lineage_store.eventlog.mindspore.events import DTYPE_NAMES, histogram_statistics, parse_message, text
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.eventlog.values import EventDecodeError, Histogram, Image, Landscape, Points
 
 
-def decode(plugin: str, payload: bytes, value_index: int) -> Any:
+def decode_payload(plugin: str, payload: bytes, value_index: int) -> Any:
     """Return the value at that index: a Histogram, Image or Landscape, a tensor's array, or a graph as a dict."""
     return DECODERS[plugin](payload, value_index)
 
@@ -35,7 +36,7 @@ def decode_histogram(payload: bytes, value_index: int) -> Histogram:
         left=np.array([bucket.left for bucket in histogram.buckets], np.float64),
         width=np.array([bucket.width for bucket in histogram.buckets], np.float64),
         count=np.array([bucket.count for bucket in histogram.buckets], np.int64),
-        statistics=statistics_of(histogram),
+        statistics=histogram_statistics(histogram),
     )
 
 
@@ -70,7 +71,7 @@ def decode_landscape(payload: bytes, value_index: int) -> Landscape:
 
 def decode_graph(payload: bytes) -> Graph:
     """Return the computational graph of the event."""
-    event = parse(summary_pb2.Event, payload)
+    event = parse_message(summary_pb2.Event, payload)
     if not event.HasField("graph_def"):
         raise EventDecodeError(f"The event holds no graph but {event.WhichOneof('what') or 'nothing known'}.")
     return from_message(event.graph_def)
@@ -87,7 +88,7 @@ DECODERS: dict[str, Callable[[bytes, int], Any]] = {
 
 
 def _value(payload: bytes, value_index: int, field: str) -> summary_pb2.Summary.Value:
-    values = parse(summary_pb2.Event, payload).summary.value
+    values = parse_message(summary_pb2.Event, payload).summary.value
     if not 0 <= value_index < len(values):
         raise EventDecodeError(f"The event has {len(values)} values, none at place {value_index}.")
     value = values[value_index]
@@ -135,13 +136,6 @@ def _raw_elements(raw: bytes, dtype: str) -> NDArray[Any]:
         ) from error
 
 
-# ---- Convert computational graphs to frozen, JSON-able values, free of protobuf
-# In: a GraphProto, as MindSpore writes it for a network. Out: its nodes in the file's order, its parameters, outputs
-# and constants. Values of attributes and constants are numbers, text, None, lists and dicts of them; for a tensor or
-# type, which MindSpore only describes, a GraphType; for a nested graph, a Graph. Promises: `dataclasses.asdict` of a
-# Graph is JSON-able, except for NaN and infinities.
-
-
 @dataclass(frozen=True, slots=True)
 class GraphType:
     """The type of a node's output, a parameter or a tensor constant."""
@@ -164,7 +158,7 @@ class GraphInput:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphOperation:
     """One operation."""
 
     name: str
@@ -200,10 +194,14 @@ class GraphOutput:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One computational graph."""
+    """One computational graph.
+
+    Values of attributes and constants are numbers, text, None, lists and dicts of them; for a tensor or type, which
+    MindSpore only describes, a GraphType; for a nested graph, a Graph.
+    """
 
     name: str
-    nodes: tuple[GraphNode, ...]
+    nodes: tuple[GraphOperation, ...]
     parameters: tuple[GraphParameter, ...]
     outputs: tuple[GraphOutput, ...]
     constants: dict[str, Any]
@@ -223,8 +221,8 @@ def from_message(graph: anf_ir_pb2.GraphProto) -> Graph:
     )
 
 
-def _node(node: anf_ir_pb2.NodeProto) -> GraphNode:
-    return GraphNode(
+def _node(node: anf_ir_pb2.NodeProto) -> GraphOperation:
+    return GraphOperation(
         name=text(node.name),
         op_type=text(node.op_type),
         scope=text(node.scope),

@@ -68,22 +68,24 @@ def merge(user: dict[str, Any], newer: Mapping[str, Any]) -> None:
 
 def extended(file: FileLineage, events: Sequence[LineageRow], now: datetime | None = None) -> FileLineage:
     """Return a file's summary after further events, which are read `now`."""
-    user = {event.byte_offset: json.loads(event.content) for event in events if event.kind == "user_info"}
-    merged = json.loads(file.user_info) if user else {}
-    for values in user.values():
-        merge(merged, values)
-    last: dict[str, Any] = {
-        f"{event.kind}_at": event.byte_offset for event in events if event.kind != "user_info"
-    }
+    has_user_info = any(event.kind == "user_info" for event in events)
+    merged = json.loads(file.user_info) if has_user_info else {}
+    last: dict[str, Any] = {}
     for event in events:
-        if event.kind == "train" or user.get(event.byte_offset, {}).get(OUTCOME) in tuple(Outcome):
+        values: dict[str, Any] = {}
+        if event.kind == "user_info":
+            values = json.loads(event.content)
+            merge(merged, values)
+        else:
+            last[f"{event.kind}_at"] = event.byte_offset
+        if event.kind == "train" or values.get(OUTCOME) in tuple(Outcome):
             last |= {"end_at": event.byte_offset, "ended_at": event.wall_time, "end_read_at": now}
     return file._replace(
         events=file.events + len(events),
         evaluations=file.evaluations + sum(event.kind == "eval" for event in events),
         user_values=file.user_values + sum(event.user_values for event in events),
         content_bytes=file.content_bytes + sum(len(event.content) for event in events),
-        user_info=json.dumps(merged) if user else file.user_info,
+        user_info=json.dumps(merged) if has_user_info else file.user_info,
         **last,
     )
 

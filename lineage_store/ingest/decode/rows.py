@@ -3,8 +3,8 @@
 In: chunks of log files, each beginning at its file's bookmark or behind a hole there that is given up. Out: frozen
 rows, and where the next chunks begin. Promises: bytes that are no frame are never skipped silently: they wait, are
 suspect, or are quarantined with the range and the reason; although files are decoded together, the result for one does
-not depend on the others, but that lineage is folded here only if its job has no second lineage file among them. Does
-not know the database or the disk.
+not depend on the others, but that lineage is folded here only if its job has no second file with lineage among them.
+Does not know the database or the disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lineage_store.config import Settings
-from lineage_store.eventlog.formats import DecodeColumns, LogFormat, Reader, format_of
+from lineage_store.eventlog.formats import DecodeColumns, FrameFinder, LogFormat, format_of
 from lineage_store.eventlog.tfrecord import Frame, NeedData, Suspect, SuspectReason
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, Version
 from lineage_store.findings import RangeProblems, finding, in_range
@@ -76,9 +76,9 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     gathered = samples.gathered()
     times = gathered.earliest, gathered.latest
     found = zip(collected, outcomes, gathered.counts, *times, strict=True)
-    lineage_files = Counter(each.file.job_id for each in chunks if each.file.kind == "lineage")
+    with_lineage = Counter(each.chunk.file.job_id for each in collected if each.lineage_events)
     rows = [
-        each.rows(outcome, count, earliest, latest, fold=lineage_files[each.chunk.file.job_id] == 1)
+        each.rows(outcome, count, earliest, latest, fold=with_lineage[each.chunk.file.job_id] == 1)
         for each, outcome, count, earliest, latest in found
     ]
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)
@@ -121,7 +121,7 @@ def _end(collected: Collected, suspect: Suspect) -> int:
     return suspect.end if suspect.end is not None else suspect.position + collected.format.header_bytes
 
 
-def _give_up(collected: Collected, reader: Reader, suspect: Suspect, max_frame_bytes: int) -> int:
+def _give_up(collected: Collected, reader: FrameFinder, suspect: Suspect, max_frame_bytes: int) -> int:
     """Quarantine the bytes from a suspect position up to the next frame, and return 0.
 
     If the next frame may begin at a header whose frame is not complete in the buffer, quarantine nothing, and return
@@ -253,8 +253,11 @@ class Collected:
         try:
             before_decoding(self.format, kind, frame.payload, settings)
             values = self.format.decode(frame.payload, kind)
-            events = [value for value in values if isinstance(value, LineageEvent)]
-            lineage = [self._lineage_row(frame, each, settings) for each in events]
+            lineage = [
+                self._lineage_row(frame, index, value, settings)
+                for index, value in enumerate(values)
+                if isinstance(value, LineageEvent)
+            ]
         except EventDecodeError as error:
             self.quarantine(frame.position, frame.end, "undecodable_event", str(error))
             return
@@ -272,7 +275,7 @@ class Collected:
             else:
                 self.samples.add(self.number, frame, place, value)
 
-    def _lineage_row(self, frame: Frame, event: LineageEvent, settings: Settings) -> LineageRow:
+    def _lineage_row(self, frame: Frame, index: int, event: LineageEvent, settings: Settings) -> LineageRow:
         of_event(event, settings)
         metrics: tuple[Valued, ...] = ()
         if event.kind == "eval":
@@ -285,6 +288,7 @@ class Collected:
         content = of_content(json.dumps(event.content), settings)
         return LineageRow(
             frame.position,
+            index,
             event.kind,
             _wall_time(event.wall_time),
             content,

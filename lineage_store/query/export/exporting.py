@@ -1,7 +1,10 @@
 """An export: sources, one after the other, into a directory or one stream.
 
-In: an open read transaction or the answer to a statement, a format, a target. Out: files and a report. Promises: all
-views of an export come from one snapshot; memory is bounded by one batch and the buffers of the open files.
+In: an open read transaction or the answer to a statement, a format, a target. Out: a report, and in an empty or new
+directory files by source, base dir and month, followed by manifest.json with rows, bytes and SHA-256 of each. Promises:
+all views of an export come from one snapshot; memory is bounded by one batch and the buffers of at most `_MOST_OPEN`
+files; a file has at most `_MOST_ROWS` rows and those of one more batch; a directory without a manifest is an unfinished
+export, and two exports never write into one. Does not know how files get their names (`output_files`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Any, BinaryIO, Self
 from sqlalchemy import Connection
 
 from lineage_store.errors import LineageParamValueError
-from lineage_store.output_files import NewFile, OutputDirectory
+from lineage_store.output_files import OutputDirectory, UnfinishedFile
 from lineage_store.plain_values import iso
 from lineage_store.query.export.file_formats import Format, Writer
 from lineage_store.query.export.openlineage import run_events
@@ -36,10 +39,10 @@ from lineage_store.query.export.sources import (
     of_statement,
     revisions,
     scalar_batches,
+    source_rows,
     split_arrow,
     split_rows,
     statement_rows,
-    view_rows,
 )
 from lineage_store.store.schema.views.samples import V_SCALAR
 
@@ -78,11 +81,11 @@ def views(
         if format_.takes_arrow and source.name == V_SCALAR.name:
             yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
         else:
-            rows = view_rows(connection, source, jobs, as_stored=format_.takes_arrow)
+            rows = source_rows(connection, source, jobs, as_stored=format_.takes_arrow)
             yield _of_rows(source, rows, format_)
 
 
-def events(connection: Connection, since: Since | None) -> Iterator[Batches]:
+def openlineage_source(connection: Connection, since: Since | None) -> Iterator[Batches]:
     """Yield the run events of OpenLineage, as one source."""
     yield Source("openlineage", ()), (), iter(run_events(connection, changed_jobs(since)))
 
@@ -165,13 +168,6 @@ def _into_stream(stream: BinaryIO, format_: Format, sources: Watched) -> ExportR
     return ExportReport(rows, ())
 
 
-# ---- A directory of exported files. A file gets its name when it is complete, and a manifest follows the last file
-# In: an empty or new directory, batches by source. Out: files by source, base dir and month, and manifest.json with
-# rows, bytes and SHA-256 of each. Promises: a directory without a manifest is an unfinished export; two exports never
-# write into one; at most `_MOST_OPEN` files are open at a time; a file has at most `_MOST_ROWS` rows and those of one
-# more batch. Does not know formats, nor the store, nor how files get their names (`output_files`).
-
-
 MANIFEST = "manifest.json"
 _MOST_OPEN = 32
 _MOST_ROWS = 5_000_000
@@ -198,7 +194,7 @@ class _Open:
     """A file that is being written, without a name yet."""
 
     path: str
-    new: NewFile
+    new: UnfinishedFile
     writer: Writer
     rows: int = 0
 

@@ -1,7 +1,7 @@
 """The formats of exported files, a row each: their writers write batches into an open file.
 
 In: a binary file, the source's columns, batches of rows or of Arrow columns, as the format takes them. Out: bytes.
-Promises: no CSV cell starts a formula in a spreadsheet; JSON lines spell NaN and infinities as `json_values` does;
+Promises: no CSV cell starts a formula in a spreadsheet; JSON lines spell NaN and infinities as `for_json` does;
 Parquet and Arrow keep them as floats. csv, jsonl and openlineage need no library.
 """
 
@@ -122,7 +122,7 @@ FORMATS = {
 }
 
 
-def find(name: str) -> Format:
+def find_format(name: str) -> Format:
     """Return a format by name. Raises LineageParamValueError for an unknown one, LineageStoreError without pyarrow."""
     if name not in FORMATS:
         guess = meant(name, FORMATS)

@@ -1,8 +1,12 @@
 """What is exported: a view, or the answer to a statement, in batches of a bounded size.
 
 In: an open read transaction and a view with a selection of jobs, or the rows of a statement. Out: rows, or Arrow record
-batches of them; a view's rows come in no order. Promises: memory is bounded by a batch, however many rows there are;
-NULL, NaN and infinities stay distinct. Does not know files.
+batches of them; a view's rows come in no order; the part of a batch that goes into each file: rows of the same base dir
+and month into the same one. Promises: memory is bounded by a batch, and for v_scalar by the series of some jobs too,
+however many rows there are; NULL, NaN and infinities stay distinct; every row is in exactly one part. A view without a
+time column is split by base dir only; a view without a base dir, and a statement, are not split. v_scalar has the same
+rows and values in columns as in rows: there, what a series says is read once for all of its samples, and PostgreSQL
+sends samples as bytes, thousands in a row, because a Python object for each number would take five times as long.
 """
 
 from __future__ import annotations
@@ -120,7 +124,7 @@ def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | No
     return int(connection.execute(counted).scalar() or 0)
 
 
-def view_rows(
+def source_rows(
     connection: Connection, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
 ) -> Iterator[Rows]:
     """Yield the rows of a view, times as datetimes and truth values as bool (`as_stored`: as the database has them).
@@ -210,12 +214,6 @@ def _array(name: str, values: Sequence[Any], type_: Any = None) -> pyarrow.Array
             f"The column {name!r} holds values of several types: {error}.",
             hint="Give it one by CAST in the statement, or export csv or jsonl.",
         ) from error
-
-
-# ---- v_scalar in columns: values of a series are read once for all of its samples; numpy handles the samples
-# In: an open read transaction, a selection of jobs. Out: Arrow record batches. Promises: the same rows and values as
-# the view v_scalar; memory is bounded by a batch of samples and the series of some jobs. PostgreSQL sends samples as
-# bytes, thousands in a row: a Python object for each number would take five times as long.
 
 
 _MOST_SERIES = 20_000
@@ -357,12 +355,6 @@ def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
                 np.frombuffer(time_bytes, ">f8").astype(np.float64),
                 np.frombuffer(value_bytes, ">f8").astype(np.float64),
             )
-
-
-# ---- Which rows of a batch go into which file: rows of the same base dir and month go into the same one. Pure
-# In: a batch of rows or of Arrow columns, and its source. Out: parts of the batch, each with its base dir and month.
-# Promises: every row is in exactly one part. A view without a time column is split by base dir only; a view without a
-# base dir, and a statement, are not split.
 
 
 _UNSAFE = re.compile(r"[^\w.-]")

@@ -110,9 +110,9 @@ def thinned_series(connection: Connection, file: FileKey) -> int:
 
 
 def lineage_events(connection: Connection, file: FileKey) -> list[Row[Any]]:
-    """Return the lineage events of a file, by byte offset."""
+    """Return the lineage events of a file, in its order."""
     query = select(lineage_event).where(in_file(lineage_event, file))
-    return list(connection.execute(query.order_by(lineage_event.c.byte_offset)))
+    return list(connection.execute(query.order_by(lineage_event.c.byte_offset, lineage_event.c.value_index)))
 
 
 def model_lineage(connection: Connection, job_id: int) -> str | None:

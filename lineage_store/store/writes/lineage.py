@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Row, Select, and_, delete, func, or_, select
+from sqlalchemy import Connection, Row, Select, and_, case, delete, func, or_, select
 
 from lineage_store.store.database.sql import (
     among,
@@ -46,8 +46,8 @@ from lineage_store.store.schema.tables import (
 from lineage_store.store.schema.tables import user_info as user_info_table
 from lineage_store.texts import from_stored, key
 
-EventKey: TypeAlias = tuple[int, int, int]
-"""The key of a lineage event: (job id, number of the file, byte offset in it)."""
+EventKey: TypeAlias = tuple[int, int, int, str]
+"""Which lineage event is meant: (job id, number of the file, byte offset in it, kind); of several, the last."""
 
 
 class FileOfJob(NamedTuple):
@@ -90,10 +90,12 @@ def user_info(connection: Connection, files: Collection[FileKey]) -> dict[FileKe
 
 
 def contents(connection: Connection, places: Collection[EventKey]) -> dict[EventKey, str]:
-    """Return the contents of events (JSON) by their keys."""
-    key_of = (lineage_event.c.job_id, lineage_event.c.file_no, lineage_event.c.byte_offset)
-    query = select(*key_of, lineage_event.c.content).where(among_rows(connection, key_of, places))
-    return {(row.job_id, row.file_no, row.byte_offset): row.content for row in connection.execute(query)}
+    """Return the contents of events (JSON) by their keys, among those of other events in the same frames."""
+    event = lineage_event.c
+    frame = (event.job_id, event.file_no, event.byte_offset)
+    within = among_rows(connection, frame, {place[:3] for place in places})
+    query = select(*frame, event.kind, event.content).where(within).order_by(event.value_index)
+    return {(*place, kind): content for *place, kind, content in connection.execute(query)}
 
 
 def write_files(
@@ -135,6 +137,7 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
                 "job_id": advance.file.job_id,
                 "file_no": advance.file.file_no,
                 "byte_offset": event.byte_offset,
+                "value_index": event.value_index,
             }
             names = ("kind", "wall_time", "content", "evaluation_no", "epoch", "step")
             events.append({**at, **{name: getattr(event, name) for name in names}})
@@ -146,14 +149,16 @@ def write_lineage_events(connection: Connection, advances: Iterable[Advance]) ->
 def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int, list[StoredEvent]]:
     """Return the lineage events of each job's current files, in the order in which they are folded.
 
-    That is by timestamp and name of the file, then by byte offset.
+    That is by timestamp and name of the file, then by place in it.
     """
     found: dict[int, list[StoredEvent]] = {job: [] for job in job_ids}
     rows = connection.execute(
         select(*(lineage_event.c[name] for name in ("job_id", "file_no", "kind", "content")))
         .join_from(lineage_event, log_file, of_file(lineage_event))
         .where(among(connection, lineage_event.c.job_id, job_ids), log_file.c.current)
-        .order_by(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset)
+        .order_by(
+            *(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset, lineage_event.c.value_index)
+        )
     )
     for row in rows:
         found[row.job_id].append(StoredEvent(row.file_no, row.kind, row.content))
@@ -161,10 +166,12 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
 
 
 def jobs_of_one_file(connection: Connection, job_ids: Collection[int]) -> set[int]:
-    """Return which of `job_ids` have a single lineage file, in a single generation."""
-    mine = among(connection, log_file.c.job_id, job_ids)
-    files = select(log_file.c.job_id).where(mine, log_file.c.kind == "lineage").group_by(log_file.c.job_id)
-    return set(connection.execute(files.having(func.count() == 1)).scalars())
+    """Return which of `job_ids` have lineage events in a single file, in a single generation, which is current."""
+    mine = among(connection, file_lineage.c.job_id, job_ids)
+    files = select(file_lineage.c.job_id).join_from(file_lineage, log_file, of_file(file_lineage)).where(mine)
+    current = func.count(case((log_file.c.current, 1)))
+    alone = files.group_by(file_lineage.c.job_id).having(func.count() == 1, current == 1)
+    return set(connection.execute(alone).scalars())
 
 
 def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) -> None:
@@ -307,7 +314,7 @@ def _rows(found: Row[Any], is_less_better: Callable[[str], bool]) -> Iterator[di
 def _ends(connection: Connection, job_ids: Collection[int]) -> Select[Any]:
     """For each metric of each job, the first result, and the least and the greatest number."""
     event, result = lineage_event.c, evaluation_metric.c
-    place = (log_file.c.file_time, log_file.c.name, event.byte_offset)
+    place = (log_file.c.file_time, log_file.c.name, event.byte_offset, event.value_index)
     same = (result.job_id, result.name_key)
     numbers = (*same, result.kind.in_(("int", "float")))
     ranks = (
@@ -322,6 +329,7 @@ def _ends(connection: Connection, job_ids: Collection[int]) -> Select[Any]:
         result.job_id == event.job_id,
         result.file_no == event.file_no,
         result.byte_offset == event.byte_offset,
+        result.value_index == event.value_index,
     )
     ranked = (
         select(*(result[name] for name in ("job_id", "name", "position", "kind", "value", "text")), *ranks)

@@ -183,6 +183,7 @@ V_LINEAGE_EVENT = View(
         *JOB,
         text("log_file", "f.name", "log file that holds it"),
         bigint("byte_offset", "e.byte_offset", "where its frame begins"),
+        integer("value_index", "e.value_index", "its place among the values of the frame"),
         instant("wall_at", "{instant:e.wall_time}", "when it was written"),
         text("kind", "e.kind", "train, eval, dataset_graph or user_info"),
         text("content", "e.content", "JSON"),

@@ -40,7 +40,7 @@ V_METRIC = View(
         boolean(
             "is_latest",
             """(
-    m.byte_offset = l.eval_at AND l.has_last_evaluation AND EXISTS (
+    m.byte_offset = l.eval_at AND e.evaluation_no = l.evaluations AND l.has_last_evaluation AND EXISTS (
       SELECT 1 FROM metric binding WHERE binding.job_id = m.job_id AND binding.name_key = m.name_key)
   )""",
             "whether it is the job's last evaluation, not outdated by a later training",
@@ -54,7 +54,8 @@ V_METRIC = View(
     ),
     f"""
 FROM evaluation_metric m
-JOIN lineage_event e ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset
+JOIN lineage_event e
+  ON e.job_id = m.job_id AND e.file_no = m.file_no AND e.byte_offset = m.byte_offset AND e.value_index = m.value_index
 JOIN file_lineage l ON l.job_id = m.job_id AND l.file_no = m.file_no
 JOIN log_file f ON f.job_id = m.job_id AND f.file_no = m.file_no AND f.current
 {join_job("m")}
