@@ -78,7 +78,9 @@ def test_a_status_file_that_was_cleared_away_is_written_again(memory: Path) -> N
     assert status_file.read(STORE) == [LEADING]
 
 
-@pytest.mark.parametrize(("ended", "told"), [("", "without a message"), ("no progress in /runs", "no progress")])
+@pytest.mark.parametrize(
+    ("ended", "told"), [("", "without a message"), ("no progress in /runs", "no progress")]
+)
 def test_a_daemon_that_is_gone_is_told_until_another_starts(memory: Path, ended: str, told: str) -> None:
     write_and_die(memory, ended)
     (status,) = status_file.read(STORE)
