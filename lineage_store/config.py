@@ -63,12 +63,12 @@ class Limits:
     vectorised: bool = _setting(True, "decode many events at once; false decodes one by one, for comparison")
     reading_deadline_s: float = _setting(
         30.0,
-        "seconds for reading a file apart, or a batch; an ingest's batch ends after a tenth of them",
+        "seconds for reading a slow file, or a batch; an ingest's batch ends after a tenth of them",
         least=0.1,
     )
     slow_reading_s: float = _setting(
         1.0,
-        "seconds that other files wait for one; a file that takes longer is read apart from then on",
+        "seconds that other files wait for one; a slower file is read separately from then on",
         least=0.1,
     )
     job_reading_s: float = _setting(
@@ -88,7 +88,7 @@ class Limits:
         600.0, "seconds between two checks of finished files for growth", least=1
     )
     most_damages: int = _setting(
-        1000, "most damaged places in one chunk; a file with more is left alone", least=1
+        1000, "most damaged places in one chunk; a file with more is not read any more", least=1
     )
     most_lineage_bytes: int = _setting(
         8 * MEBIBYTE, "most bytes of a job's lineage events, as JSON, that are stored", least=4096
@@ -143,7 +143,7 @@ class Settings(Limits):
     statement_timeout_s: float = _setting(
         900.0, "seconds after which a statement is cancelled; 0: never", least=0
     )
-    poll_interval_s: float = _setting(1.0, "seconds between two looks at live jobs", least=0.05)
+    poll_interval_s: float = _setting(1.0, "seconds between two checks of live jobs", least=0.05)
     discovery_interval_s: float = _setting(
         2.0, "seconds between two searches for new jobs and files", least=0.05
     )
@@ -154,7 +154,7 @@ class Settings(Limits):
     lease_s: float = _setting(15.0, "seconds that a lease lasts unless its holder renews it", least=1)
     shards: int = _setting(
         0,
-        "number of shards of each base dir's jobs, for as many daemons; 0: leave it as it is",
+        "number of shards of each base dir's jobs, for as many daemons; 0: unchanged",
         least=0,
         most=MOST_SHARDS,
     )
@@ -350,10 +350,8 @@ _HERE = Path("lineage_store.toml")
 # Rest of variables that are not settings: those of the tests, and those that Kubernetes sets for services of our name.
 _OF_OTHERS = re.compile(r"TEST_.+|(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_.+)?)")
 _NAME_ANOTHER = f"name another one with --config or {ENVIRONMENT_PREFIX}CONFIG."
-_OF_ANOTHER = (
-    f"another user could have written it. Take that permission away (chmod go-w), or {_NAME_ANOTHER}"
-)
-_ONLY_OURS = "Write the secret into a file of yours that nobody else may write to or read (chmod 600)."
+_OF_ANOTHER = f"another user could have written it. Remove that permission (chmod go-w), or {_NAME_ANOTHER}"
+_ONLY_OURS = "Write the secret into a file of yours that only you may read and write (chmod 600)."
 _LONGEST_TEXT = 1 << 16
 _ACCESS_LIST = "system.posix_acl_access"
 _VARIABLES = {"CONFIG", "LIMITS", *(name.upper() for name in NAMES)}
@@ -421,11 +419,11 @@ def _first_file() -> Path | None:
     candidates = [_HERE, of_user and of_user / "lineage_store.toml", Path("/etc/lineage_store.toml")]
     if os.path.lexists(_HERE) and not _is_trusted(_HERE):
         candidates.remove(_HERE)
-        log.warning("%s is passed over: %s", _HERE.absolute(), _OF_ANOTHER)
+        log.warning("%s is skipped: %s", _HERE.absolute(), _OF_ANOTHER)
     for path in filter(os.path.isfile, filter(None, candidates)):
         if os.access(path, os.R_OK):
             return path
-        log.warning("%s is passed over: this user may not read it.", path)
+        log.warning("%s is skipped: this user may not read it.", path)
     return None
 
 

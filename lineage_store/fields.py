@@ -149,7 +149,7 @@ FIELDS: tuple[LineageField, ...] = (
     LineageField(
         "outcome",
         "text",
-        "how the training ended; none while the job is live, or where nobody knows",
+        "how the training ended; none while the job is live, or when it is unknown",
         table="train_job",
         ours=True,
         words=tuple(Outcome),

@@ -67,24 +67,27 @@ OK, NOTE, SOME_FILES, STANDSTILL = Severity
 
 
 RECURSIVE = "Use --recursive, or set recursive = true."
-_IS_IT_RUNNING = "Is the daemon running? Its log tells what it waits for; `lineage-store ingest` reads once."
+_IS_IT_RUNNING = "Is the daemon running? Its log shows what it waits for; `lineage-store ingest` reads once."
 
 BASE_DIRS = (
     Kind(
         "unlistable_base_dir",
         STANDSTILL,
         "It cannot be listed: {reason}",
-        "Is the share mounted, and may {me} read it? What the store holds is kept, and ingest goes on when the "
+        "Is the share mounted, and may {me} read it? What the store holds is kept, and ingest resumes when the "
         "directory is back.",
     ),
     Kind(
-        "unattended_base_dir", STANDSTILL, "No ingester leads {which}, and it was {searched}.", _IS_IT_RUNNING
+        "unattended_base_dir",
+        STANDSTILL,
+        "No ingester holds the lease of {which}, and it was {searched}.",
+        _IS_IT_RUNNING,
     ),
     Kind(
         "unsearched_base_dir",
         STANDSTILL,
-        "{leader} leads it, but it was last searched {age_s:,.0f} s ago.",
-        "The log of that ingester tells what it does; does the disk answer?",
+        "{leader} holds its lease, but it was last searched {age_s:,.0f} s ago.",
+        "The log of that ingester shows what it does; does the disk answer?",
     ),
     Kind(
         "backlog",
@@ -110,13 +113,13 @@ BASE_DIRS = (
         "unknown_base_dir",
         STANDSTILL,
         "It is not in the store.",
-        "Is the daemon running? Its log tells why it does not read this base dir, which the settings name.",
+        "Is the daemon running? Its log says why it does not read this base dir, which the settings name.",
     ),
     Kind("no_base_dir", STANDSTILL, "It holds no base dir.", _IS_IT_RUNNING),
     Kind(
         "one_job",
         NOTE,
-        "It looks like one job's directory, not like a base dir: all log files lie in the directory itself.",
+        "It is probably one job's directory, not a base dir: all log files are in the directory itself.",
         "Ingest {parent}; if {path} is in the store already, `lineage-store forget` it first.",
     ),
     Kind(
@@ -128,25 +131,27 @@ BASE_DIRS = (
     Kind(
         "other_best",
         NOTE,
-        "{jobs:,} jobs have a better {metric} than their best, by what `less_is_better` says now.",
-        "They were read when it said otherwise: `lineage-store db choose-best` chooses anew.",
+        "{jobs:,} jobs have a better {metric} than their stored best, by the present `less_is_better`.",
+        "They were read with another value of it: `lineage-store db choose-best` chooses anew.",
     ),
     Kind(
         "jobs_wait",
         SOME_FILES,
-        "{jobs:,} jobs wait to be removed: in a day policies remove 10 jobs of it by themselves, or a tenth of all.",
-        "Look at them: `lineage-store gc --policies --dry-run {path}`. If they may go: `lineage-store gc --policies "
-        "--confirm {path}`; else change the settings keep_….",
+        "{jobs:,} jobs need confirmation: retention removes at most 10 jobs of it in a day, or a tenth of all.",
+        "Check them: `lineage-store gc --policies --dry-run {path}`. If they may be removed: `lineage-store gc "
+        "--policies --confirm {path}`; else change the settings keep_….",
     ),
     Kind(
         "clock_disagrees",
         SOME_FILES,
-        "The clock is {off} what the store last wrote down, {agreed_at:%Y-%m-%d %H:%M} UTC: policies remove and thin "
-        "nothing, for jobs would seem older or younger than they are.",
-        "Set the clock right, of this host or of the PostgreSQL server. If it is right, and only nobody wrote to the "
-        "store for so long: `lineage-store gc --policies --confirm {path}`.",
+        "The clock is {off} the last write of the store, {agreed_at:%Y-%m-%d %H:%M} UTC: retention is delayed, for "
+        "jobs would seem older or younger than they are.",
+        "Set the clock right, of this host or of the PostgreSQL server. If it is right, and the store was only "
+        "idle for that long: `lineage-store gc --policies --confirm {path}`.",
     ),
-    Kind("deeper_log_files", NOTE, "Log files lie deeper than ingest looks, such as in {where}.", RECURSIVE),
+    Kind(
+        "deeper_log_files", NOTE, "Log files are deeper than ingest searches, such as in {where}.", RECURSIVE
+    ),
     Kind("no_log_file", NOTE, "It holds no log file.", "A log file's name has {naming} in it."),
     Kind(
         "open_to_everybody",
@@ -161,27 +166,27 @@ DAEMONS = (
         "daemon_fails",
         STANDSTILL,
         "{reason}",
-        "It is tried again; the daemon's log tells more.",
+        "It will be retried; see the daemon's log.",
         heading="fails",
     ),
     Kind(
         "no_progress",
         STANDSTILL,
-        "Listing, reading or writing does not come to an end.",
-        "Does its disk answer? Without progress for {deadline_s:g} s the daemon ends, to be started anew.",
+        "Listing, reading or writing does not end.",
+        "Does its disk answer? Without progress for {deadline_s:g} s the daemon exits, to be restarted.",
     ),
     Kind(
         "daemon_ended",
         STANDSTILL,
         "The daemon that followed it, process {pid}, has ended: {how}.",
-        "Start it again; its log tells more.",
+        "Restart it; see its log.",
         heading="ended",
     ),
     Kind(
         "daemon_stopped",
         STANDSTILL,
         "The daemon that follows it, process {pid}, is stopped.",
-        "Let it go on (kill -CONT {pid}), or end it (kill -KILL {pid}).",
+        "Resume it (kill -CONT {pid}), or end it (kill -KILL {pid}).",
         heading="stopped",
     ),
 )
@@ -198,9 +203,7 @@ _UNREADABLE = {
     "denied": _DENIED,
     "link": "Links that stay inside the base dir are followed with follow_symlinks = true; no setting follows others.",
 }
-_TRIED_AGAIN = (
-    "It is tried again, at the latest every finished_interval_s; look at the filesystem if it stays."
-)
+_TRIED_AGAIN = "It is retried, at the latest every finished_interval_s; check the filesystem if it stays."
 _READ_ON = "Nothing to do: the rest of the file was read. Compare it with a copy if one exists."
 _NOT_LISTED = (
     "See those that are listed. The view v_log_file has every log file of the job: `state`, `last_problem`, "
@@ -229,17 +232,17 @@ LOG_FILES = (
         "poisonous_file",
         SOME_FILES,
         "{reason} Times in a row: {times}.",
-        "It is left alone from now on; the other files go on. `lineage-store inspect` shows what is in it, "
-        "`lineage-store retry` has it tried again, with the limits reading_deadline_s or reading_memory_bytes raised "
+        "It is not read any more; the other files are. `lineage-store inspect` shows what is in it, "
+        "`lineage-store retry` retries it, with the limits reading_deadline_s or reading_memory_bytes raised "
         "if those were too little.",
         heading="Files whose reading failed the reader",
-        remedies={"again": "It is tried again, {left} more times; the other files go on."},
+        remedies={"again": "It is retried {left} more times; the other files are read meanwhile."},
     ),
     Kind(
         "riddled_file",
         SOME_FILES,
         "More than {most:,} places between the bytes {start:,} and {end:,} hold no frame or no event.",
-        "What is before them is in the store; the rest is left alone. `lineage-store inspect` shows what is in it, "
+        "What is before them is in the store; the rest is not read. `lineage-store inspect` shows what is in it, "
         "`lineage-store retry` reads on, with the limit most_damages raised if that was too little.",
         heading="Files with damage everywhere",
     ),
@@ -329,7 +332,7 @@ LOG_FILES = (
     Kind(
         "more_paths",
         SOME_FILES,
-        "{more:,} directories or entries, such as this one, could not be looked at and are not listed.",
+        "{more:,} directories or entries, such as this one, could not be read and are not listed.",
         "See the problems that are listed; what they have in common may be true of these.",
         heading="Directories or entries too many to list",
     ),
@@ -372,14 +375,14 @@ PATHS = (
         "above_base_dirs",
         NOTE,
         "It is no base dir of the store, but base dirs lie beneath it: {known}.",
-        "Ask for one of these, or for what is in one.",
+        "Name one of these, or what is in one.",
     ),
     Kind("ignored_name", NOTE, "Its name does not count: {reason}."),
     Kind("ignored_entries", NOTE, "{count} of its entries do not count: {reason}."),
     Kind(
         "too_deep",
         NOTE,
-        "It lies {levels} levels below the base dir {base_dir}, and only one is looked into.",
+        "It lies {levels} levels below the base dir {base_dir}, and only one is searched.",
         RECURSIVE,
     ),
     Kind(
@@ -393,15 +396,15 @@ PATHS = (
         "jobs_below",
         NOTE,
         "It holds no log file itself; directories below it do, such as {where}.",
-        "Ask for those.",
+        "Name those.",
     ),
     Kind("no_regular_file", NOTE, "It is no regular file."),
-    Kind("not_on_disk", NOTE, "It is not on disk now, or may not be looked at."),
+    Kind("not_on_disk", NOTE, "It is not on disk now, or may not be read."),
     Kind(
         "link_out",
         NOTE,
-        "{step} is a symbolic link that leads out of the base dir, to {target}; no setting follows such links.",
-        "Move what it leads to into the base dir, or make a base dir of the place where that lies.",
+        "{step} is a symbolic link that points out of the base dir, to {target}; no setting follows such links.",
+        "Move its target into the base dir, or make a base dir of the directory that holds it.",
     ),
     Kind(
         "unfollowed_link",
@@ -410,7 +413,7 @@ PATHS = (
         "Set follow_symlinks = true, which follows links that stay inside the base dir.",
     ),
     Kind("unread", NOTE, "{files:,} log files are not read yet, such as {example}.", _INGEST),
-    Kind("grown", NOTE, "It has grown by {more} bytes since it was last looked at.", _INGEST),
+    Kind("grown", NOTE, "It has grown by {more} bytes since the last check.", _INGEST),
     Kind("old_generation", NOTE, "It was rewritten; this older generation no longer counts."),
     Kind(
         "new_generation",
@@ -466,7 +469,7 @@ PATHS = (
 
 STORE = (
     Kind("database_down", STANDSTILL, "It is down.", "Is the server up and the URL right?"),
-    Kind("database_locked", STANDSTILL, "It is locked.", "Wait for who holds the lock, or end it."),
+    Kind("database_locked", STANDSTILL, "It is locked.", "Wait for the holder of the lock, or end it."),
     Kind(
         "database_denied",
         STANDSTILL,
@@ -496,7 +499,7 @@ STORE = (
         "database_full",
         STANDSTILL,
         "It is full.",
-        "Free some space; nothing was lost, and ingest goes on where it stood.",
+        "Free some space; nothing was lost, and ingest resumes where it stopped.",
     ),
     Kind("database_read-only", STANDSTILL, "It is read-only.", "Ingest where it may be written."),
     Kind("database_refused", STANDSTILL, "It refuses.", "Check user, password and what the role may do."),
@@ -513,7 +516,7 @@ STORE = (
         "Stop the daemon, and move the file away with the -wal and -shm beside it. Then restore the newest backup "
         "(`lineage-store restore FILE`), or without one just ingest: the log files are read again. Labels and remarks "
         "are in the store only; what can still be read of them: lineage-store sql --csv 'SELECT path, train_id, tag, "
-        "remark FROM annotation JOIN base_dir ON id = base_dir_id'. Is the disk well? The system's log may tell.",
+        "remark FROM annotation JOIN base_dir ON id = base_dir_id'. Is the disk healthy? See the system's log.",
     ),
     Kind(
         "unchecked_store",
@@ -531,13 +534,13 @@ STORE = (
         "database_failed",
         STANDSTILL,
         "It failed.",
-        "Is it well? The log of the system or the server may tell.",
+        "Is it healthy? See the log of the system or the server.",
     ),
     Kind(
         "standby_down",
         SOME_FILES,
         "{reason}",
-        "Until it answers, questions fail; with read_database_url set to nothing the primary answers them.",
+        "Until it answers, questions fail; without read_database_url the primary answers them.",
     ),
     Kind(
         "standby_behind",
@@ -557,7 +560,7 @@ STORE = (
     Kind(
         "standby_promoted",
         SOME_FILES,
-        "It is no standby any more: it shows nothing that is written to {primary}.",
+        "It is no standby any more: it does not show what is written to {primary}.",
         "If it has taken over, name it in database_url; else make a standby of it anew.",
     ),
     Kind(
@@ -600,9 +603,9 @@ STORE = (
     Kind(
         "unfinished_layout",
         NOTE,
-        "`lineage-store db partition` is at work, or was interrupted: samples are stored twice and written slowly.",
-        "Let it end. If it was interrupted, run it again, and it goes on; the opposite (`--undo`, or the size before) "
-        "takes back what it has done.",
+        "`lineage-store db partition` is running, or was interrupted: samples are stored twice and written slowly.",
+        "Let it end. If it was interrupted, run it again to resume; the opposite (`--undo`, or the size before) "
+        "reverts what it has done.",
     ),
     Kind(
         "writing_reader",
@@ -627,7 +630,7 @@ STORE = (
         "large_write_ahead_log",
         NOTE,
         "The write-ahead log has {size_bytes:,} bytes; reads get slower, and the disk may fill.",
-        "Nobody reads now: the next write takes it in and cuts it back.",
+        "Nobody reads now: the next write truncates it.",
     ),
     Kind(
         "held_write_ahead_log",
@@ -651,8 +654,8 @@ SECTIONS: Mapping[str, tuple[Kind, ...]] = {
     "Base dirs": BASE_DIRS,
     "The store": STORE,
     "Daemons": DAEMONS,
-    "Paths, as `why` tells": PATHS,
-    "Proofs, as `verify` tells": PROOFS,
+    "Paths, as `why` reports": PATHS,
+    "Proofs, as `verify` reports": PROOFS,
 }
 
 KINDS: dict[str, Kind] = {kind.name: kind for kinds in SECTIONS.values() for kind in kinds}

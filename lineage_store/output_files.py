@@ -298,7 +298,7 @@ def _refuse(above: int, name: str, path: Path, *, replace: bool) -> None:
 def _is_link(path: Path, what: str) -> LineageStoreError:
     return LineageStoreError(
         f"{path} cannot be written: it is a symbolic link, which is not followed.",
-        hint=f"Name the {what} to which it leads, or remove the link.",
+        hint=f"Name the {what} to which it points, or remove the link.",
     )
 
 

@@ -125,7 +125,7 @@ class OpenBaseDir:
             place = os.path.relpath(resolved(os.path.join(base_dir, beneath)), base_dir)
         names = [name for name in place.split("/") if name not in ("", ".")]
         if ".." in names:
-            raise LinkError(beneath, "leads out of the base dir")
+            raise LinkError(beneath, "points out of the base dir")
         return names
 
 

@@ -127,16 +127,16 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
     FileEvent.FAILED_OFTEN: Transition(
         _LOOKED_AT | {FileState.COPY},
         FileState.POISONED,
-        "reading it failed the reader again and again: it is left alone",
+        "its reader failed again and again: it is not read any more",
     ),
     FileEvent.RIDDLED: Transition(
-        _LOOKED_AT, FileState.POISONED, "so many of its bytes are damaged that it is left alone"
+        _LOOKED_AT, FileState.POISONED, "so many of its bytes are damaged that it is not read any more"
     ),
     FileEvent.GONE: Transition(
         _COUNTING - {FileState.MISSING}, FileState.MISSING, "it is no longer on disk; its rows stay"
     ),
     FileEvent.RETRIED: Transition(
-        frozenset({FileState.POISONED}), FileState.UNREADABLE, "somebody asks for another try"
+        frozenset({FileState.POISONED}), FileState.UNREADABLE, "a retry was requested"
     ),
     FileEvent.COPIED: Transition(
         _COUNTING,

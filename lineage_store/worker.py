@@ -216,7 +216,7 @@ class Worker:
         self.close()
         return ReaderStuckError(
             f"The reading process {how}.",
-            hint="Is the machine overloaded, or reading_memory_bytes too little? No file is blamed; it is tried again.",
+            hint="Is the machine overloaded, or reading_memory_bytes too little? No file is blamed; will retry.",
         )
 
     def _failure(self, error: BaseException) -> ReadingFailedError:
@@ -235,7 +235,7 @@ class Worker:
         except subprocess.TimeoutExpired as error:
             raise ReaderStuckError(
                 f"The reading process {process.pid} waits for a disk that does not answer.",
-                hint="Look at the mount of the base dir. Reading goes on when the disk answers again.",
+                hint="Check the mount of the base dir. Reading resumes when the disk answers again.",
             ) from error
         assert process.stdin is not None
         process.stdin.close()

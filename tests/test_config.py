@@ -267,7 +267,7 @@ def test_a_settings_file_that_another_user_could_have_written_is_passed_over(
     assert load(environment={}).settings.database_url == "postgresql://stranger/all"
     make(HERE)
     assert load(environment={}).settings.database_url == "sqlite:////mine.db"
-    assert f"{HERE.absolute()} is passed over: another user could have written it." in caplog.text
+    assert f"{HERE.absolute()} is skipped: another user could have written it." in caplog.text
     assert load(config_file=HERE, environment={}).settings.database_url == "postgresql://stranger/all"
 
 

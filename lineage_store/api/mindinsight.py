@@ -115,7 +115,7 @@ def _no_job(base_dir: Path, train_id: str) -> MindInsightException:
     if not os.path.isdir(path):
         return LineageParamSummaryPathError(f"{path} is no directory, and no job that the store knows.")
     if path.is_symlink():
-        return LineageParamSummaryPathError(f"{path} is a symbolic link that leads out of the base dir.")
+        return LineageParamSummaryPathError(f"{path} is a symbolic link that points out of the base dir.")
     if holds_log_files(base_dir, 0, train_id):
         too_deep = base_dir not in (path, path.parent)
         hint = f"It is more than one level below the base dir {base_dir}: set recursive = true."

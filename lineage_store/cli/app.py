@@ -95,7 +95,7 @@ class _Verbs(click.Group):
 @click.option(
     "--database", metavar="URL", help="The store: sqlite:////path/to/file or postgresql://user@host/name."
 )
-@click.option("--read-database", metavar="URL", help="A hot standby of it, which answers what only asks.")
+@click.option("--read-database", metavar="URL", help="Hot standby that answers read-only questions.")
 @click.option(
     "--config",
     "config_file",
@@ -104,9 +104,9 @@ class _Verbs(click.Group):
     help="Settings file, instead of the first one found.",
 )
 @click.option(
-    "-v", "--verbose", count=True, help="Say more on stderr, tracebacks included; -vv for everything."
+    "-v", "--verbose", count=True, help="Write more to stderr, tracebacks included; -vv for everything."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Write only errors to stderr.")
 @click.version_option(package_name="lineage-store", prog_name=PROGRAM)
 @click.pass_obj
 def app(

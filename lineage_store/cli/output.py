@@ -42,7 +42,7 @@ def columns_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="NAME,...",
         expose_value=False,
         callback=_set_columns,
-        help="What to show of each.",
+        help="Columns to show.",
     )(command)
 
 
@@ -53,7 +53,7 @@ def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.IntRange(min=1),
         expose_value=False,
         callback=_set_limit,
-        help="Rows at most.  [default: all]",
+        help="Show at most this many rows.  [default: all]",
     )
     return limit(columns_option(style_options(command)))
 
@@ -118,9 +118,9 @@ def _set_style(context: click.Context, option: click.Parameter, given: bool) -> 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options --limit and --page; the verb gets `limit` (None: all) and `page` (from 1, or None)."""
     limit = click.IntRange(min=1)
-    command = click.option("--page", type=limit, help="Which page, from 1.  [default: 1]")(command)
+    command = click.option("--page", type=limit, help="Page number, from 1.  [default: 1]")(command)
     return click.option(
-        "--limit", type=limit, help=f"Rows in a page.  [default: all; with --page {PAGE_ROWS}]"
+        "--limit", type=limit, help=f"Rows per page.  [default: all; with --page {PAGE_ROWS}]"
     )(command)
 
 

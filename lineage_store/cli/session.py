@@ -60,7 +60,7 @@ class Session:
             )
 
     def note(self, text: str) -> None:
-        """Write a remark to stderr, unless quiet."""
+        """Write a note to stderr, unless quiet."""
         if self.verbosity >= 0:
             with suppress(OSError):  # a stderr that cannot be written must not stop the verb
                 click.echo(escaped(text, keep_lines=True), err=True)

@@ -84,7 +84,7 @@ def check_names(file_prefix: object, file_suffix: object) -> None:
     if read_as is None or read_as.kind != "summary" or read_as.timestamp != 0:
         raise LineageParamValueError(
             f"The prefix {file_prefix!r} and the suffix {file_suffix!r} make names like {name}, "
-            "which readers do not take for a summary file."
+            "which readers do not recognise as a summary file."
         )
 
 

@@ -91,7 +91,7 @@ class LearningRates:
             set_rng_state(default)
         if len(answers) > 1 or _contents(asked) != _contents(schedule):
             raise LineageLogError(
-                f"The schedule {type(schedule).__name__} keeps state or draws random numbers: its rates are not told."
+                f"The schedule {type(schedule).__name__} has state or draws random numbers: its rates are not recorded."
             )
         return float(answers.pop())
 
@@ -100,7 +100,7 @@ class LearningRates:
         if foreign := next(reaches_for(schedule), None):
             name = type(schedule).__name__
             raise LineageLogError(
-                f"The schedule {name} reaches for {foreign}, which is not its own: its rates are not told."
+                f"The schedule {name} reaches for {foreign}, which is not its own: its rates are not recorded."
             )
         if sum(each.size for each in schedule.get_parameters()) > _MOST_COPIED:
             raise LineageLogError(f"The schedule {type(schedule).__name__} holds too much to be copied.")

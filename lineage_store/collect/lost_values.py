@@ -83,7 +83,7 @@ class LostValues:
                 self._untold = error
         if first:
             log.warning(
-                "Not recorded: %s: %s. The training goes on; more of this kind is counted, not logged.",
+                "Not recorded: %s: %s. The training continues; more of this kind is counted, not logged.",
                 what or place,
                 str(error).rstrip(".") or type(error).__name__,
             )

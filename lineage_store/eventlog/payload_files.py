@@ -95,7 +95,7 @@ class PayloadSource:
         """Return the error that names the payload and what it takes."""
         return PayloadTooCostlyError(
             f"The {self.plugin} at {self.place} is not read: it takes {what}.",
-            hint="Where there is memory enough, `read(most_bytes=…)` of the Python API reads it; "
+            hint="With enough memory, `read(most_bytes=…)` of the Python API reads it; "
             "`lineage-store inspect` shows what is in the file.",
             plugin=self.plugin,
             reason=f"It takes {what}.",

@@ -212,7 +212,7 @@ def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: 
     """Add to the advance of a file with too many tags the problem that samples of further tags were left out."""
     if advance.file.key not in full:
         return advance
-    reason = f"the file has {most_tags:,} tags, and most_tags allows no more: samples of others are left out"
+    reason = f"the file has {most_tags:,} tags, which is the limit most_tags: samples of others are left out"
     noted = in_range("beyond_bounds", advance.file.byte_offset, advance.rows.end, reason=reason)
     return advance._replace(rows=advance.rows._replace(problems=(*advance.rows.problems, noted)))
 

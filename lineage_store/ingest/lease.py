@@ -204,7 +204,7 @@ def _refuse_moved(engine: Engine, base_dir: Path) -> None:
     places = (base_dir / from_stored(file.train_id) / from_stored(file.name) for file in known)
     if found and (not os.path.isdir(base_dir) or any(map(os.path.exists, places))):
         raise LineageParamSummaryPathError(
-            f"{base_dir} was moved to {from_stored(found[1])}, and is told under that name.",
+            f"{base_dir} was moved to {from_stored(found[1])}, and is shown under that name.",
             hint=f"Ask for {from_stored(found[1])}.",
         )
 

@@ -135,7 +135,9 @@ def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
     deadline, pause_s = time.monotonic() + LEADER_DEADLINE_S, _FIRST_PAUSE_S
     while behind := _still_behind(engine, base_dir, behind):
         if time.monotonic() > deadline:
-            log.warning("The daemon that leads %s has not caught up in %.0f s.", base_dir, LEADER_DEADLINE_S)
+            log.warning(
+                "The daemon that follows %s has not caught up in %.0f s.", base_dir, LEADER_DEADLINE_S
+            )
             return
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -177,7 +179,7 @@ def _age(engine: Engine, base_dir: Path) -> str:
             now = database_time(connection)
     except DatabaseUnavailableError:
         return "its age is unknown"
-    by = f"led by {leader}" if leader else "no daemon leads it"
+    by = f"followed by {leader}" if leader else "no daemon follows it"
     if looked is None:
         return f"{by}; never read in full"
     return f"{by}; read {(now - looked).total_seconds():.0f} s ago"

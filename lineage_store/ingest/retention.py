@@ -275,12 +275,12 @@ class Keeping:
             work(own, lease)
         except (LeaseHeldError, LeaseLostError) as error:
             self._wait(_AGAIN_S)
-            log.debug("jobs wait to be removed", extra={"base_dir": self._base_dir, "reason": error.message})
+            log.debug("retention delayed", extra={"base_dir": self._base_dir, "reason": error.message})
         except Exception as error:
             self._wait(max(_AGAIN_S, self._settings.keep_every_s))
             expected = isinstance(error, DatabaseUnavailableError | DBAPIError)
             fields = {"base_dir": self._base_dir, "reason": str(error)}
-            log.warning("policies wait", extra=fields, exc_info=None if expected else error)
+            log.warning("retention delayed", extra=fields, exc_info=None if expected else error)
         finally:
             own.dispose()
 
@@ -317,17 +317,17 @@ class Keeping:
         fields: dict[str, object] = {"base_dir": self._base_dir}
         if found.clock_off_s is not None:
             fields |= {"clock_off_s": round(found.clock_off_s)}
-            log.warning("policies wait: the clock disagrees with what the store wrote down", extra=fields)
+            log.warning("retention delayed: clock disagrees with the store", extra=fields)
         elif found.waiting:
             log.warning(
-                "jobs wait to be removed until a person confirms it", extra=fields | {"jobs": found.waiting}
+                "retention delayed: removals need confirmation", extra=fields | {"jobs": found.waiting}
             )
 
     def _remove_rows(self, engine: Engine, leaving: Lease) -> None:
         if self._removed:
             fields = {"base_dir": self._base_dir, "jobs": self._removed.total(), "by": dict(self._removed)}
             fields["removal"] = self._number
-            log.info("removed by policy", extra=fields)
+            log.info("jobs removed", extra=fields)
             self._removed.clear()
         try:
             rows = min(_ROWS_AT_A_TIME, self._settings.batch_rows)
@@ -347,7 +347,7 @@ class Keeping:
             self._rest(time.monotonic() - began)
         if any(gone):
             fields = {"base_dir": self._base_dir, "series": sum(map(bool, gone)), "samples": sum(gone)}
-            log.info("thinned by policy", extra=fields)
+            log.info("series thinned", extra=fields)
 
     def _rest(self, took_s: float) -> None:
         self._ended.wait(min(took_s / _SHARE - took_s, self._settings.lease_s / 4))

@@ -246,7 +246,7 @@ def _copy_rows(source: Path, target: Path, told: Callable[[str], None]) -> None:
         broken = connection.execute("PRAGMA main.foreign_key_check").fetchone()
         if broken is not None:
             raise sqlite3.DatabaseError(
-                f"a row of {broken[0]} belongs to a row of {broken[2]} that is not there"
+                f"a row of {broken[0]} belongs to a row of {broken[2]} that is missing"
             )
         connection.execute("COMMIT")
 
@@ -278,7 +278,7 @@ def _close(path: Path) -> None:
         readers = ", ".join(map(str, readers_of(path)))
         raise DatabaseUnavailableError(
             f"The SQLite store {path} is in use{f' by process {readers}' if readers else ''}: {error}.",
-            hint="Stop the daemon, and whoever else has it open; then restore.",
+            hint="Stop the daemon, and every other program that has it open; then restore.",
             cause=Cause.LOCKED,
         ) from error
 

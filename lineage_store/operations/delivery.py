@@ -101,7 +101,7 @@ def _cut(connected: socket.socket) -> None:
 
 
 def _late() -> NotTakenError:
-    return NotTakenError(f"it did not take it within {DEADLINE_S:g} s")
+    return NotTakenError(f"it did not read it within {DEADLINE_S:g} s")
 
 
 def _run(command: tuple[str, ...], message: bytes) -> None:
@@ -171,7 +171,7 @@ def plan_of(settings: Settings) -> Plan | None:
     kinds = frozenset(_listed(settings.notify_on))
     for kind in kinds.difference(KINDS):
         hint = meant(kind, KINDS) or f"Known: {', '.join(KINDS)}."
-        raise ConfigError(f"Setting notify_on has {kind!r}, which is nothing that is told.", hint=hint)
+        raise ConfigError(f"Setting notify_on has {kind!r}, which is no kind of notification.", hint=hint)
     bounds = tuple(map(_bound, _listed(settings.notify_metrics)))
     command = _command(settings.notify_command)
     return Plan(settings.notify_name, address, command, kinds, settings.notify_lag_s, bounds)

@@ -54,7 +54,11 @@ def examine(url: str, settings: Settings, base_dirs: Sequence[Path]) -> Iterator
     for base_dir in dict.fromkeys([*base_dirs, *configured, *leaders]):
         yield from _base_dir(base_dir, settings)
         leader = leaders.get(base_dir)
-        text = f"{leader} leads it." if leader else "No daemon leads it; each `ingest` brings it up to date."
+        text = (
+            f"{leader} holds its lease."
+            if leader
+            else "No ingester holds its lease; each `ingest` brings it up to date."
+        )
         yield _ok(str(base_dir), text)
 
 
@@ -101,7 +105,7 @@ def _location(url: str, settings: Settings) -> Iterator[Finding]:
     if is_network(kind) and not settings.allow_network_filesystem:
         yield finding("network_filesystem", THE_STORE, path=path, filesystem=kind)
     else:
-        yield _ok(THE_STORE, f"{path} is on {kind or 'a filesystem that is not told'}.")
+        yield _ok(THE_STORE, f"{path} is on {kind or 'an unknown filesystem'}.")
     if os.path.isfile(path) and os.path.getsize(path) == 0:
         yield finding("empty_store", THE_STORE, path=path)
     if os.path.exists(path) and not os.access(path, os.W_OK):

@@ -44,7 +44,7 @@ _GAUGES = (
     ),
     ("quarantined_bytes", "quarantined_bytes", "Bytes given up as damaged."),
     ("shards", "shards", "Shards that the base dir is divided into."),
-    ("led_shards", "led_shards", "Shards of it that an ingester leads."),
+    ("led_shards", "led_shards", "Shards of it whose lease an ingester holds."),
 )
 """(name, column of v_base_dir, meaning)."""
 _COUNTERS = (
@@ -65,14 +65,14 @@ def metric_families(measures: Measures) -> Iterator[Metric]:
     rows = measures.base_dirs
     yield GaugeMetricFamily(f"{PREFIX}database_up", "Whether the database answers.", measures.is_up)
     findings = Counter((each.subject, each.kind, each.severity) for each in measures.findings)
-    meaning = "What is not well, as `lineage-store status --check` tells it."
+    meaning = "What is wrong, as `lineage-store status --check` reports it."
     yield _gauge("findings", meaning, ["subject", "kind", "severity"], findings.items())
     for name, item, meaning in _GAUGES:
         yield _gauge(name, meaning, _BASE_DIR, (([row["base_dir"]], row[item]) for row in rows))
     jobs = (([row["base_dir"], state], row[f"{state}_jobs"]) for row in rows for state in JobState)
     yield _gauge("jobs", "Jobs by state.", [*_BASE_DIR, "state"], jobs)
     leaders = (([row["base_dir"], row["leader"] or ""], row["leader"] is not None) for row in rows)
-    meaning = "Whether an ingester leads the base dir, and which."
+    meaning = "Whether an ingester holds the lease of the base dir, and which."
     yield _gauge("leader", meaning, [*_BASE_DIR, "holder"], leaders)
     problems = (([base_dir, kind], count) for base_dir, kind, count in measures.problems)
     yield _gauge("problems", "Open problems of log files by kind.", [*_BASE_DIR, "kind"], problems)
@@ -164,7 +164,7 @@ def exposed(port: int, measure: Callable[[], Measures]) -> Iterator[int]:
         server = make_server(HOST, port, _for_this_host(make_wsgi_app(registry)), ThreadingWSGIServer, _Quiet)
     except (OSError, OverflowError) as error:
         raise ConfigError(
-            f"Metrics cannot be told at port {port} of {HOST}: {error}.",
+            f"Metrics cannot be served on port {port} of {HOST}: {error}.",
             hint="Choose another one with --metrics-port or the setting metrics_port.",
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)

@@ -360,7 +360,7 @@ class Notifier:
             self._fail(type(error).__name__)
         else:
             if self._failures:
-                log.info("told again", extra={"failures": self._failures})
+                log.info("notifications recovered", extra={"failures": self._failures})
             self._failures = 0
         if self._failures:
             return min(2.0 ** min(self._failures, 10) / 2, _LONGEST_WAIT_S)
@@ -369,7 +369,9 @@ class Notifier:
     def _fail(self, reason: str) -> None:
         self._failures, self._looked, self._expires_at = self._failures + 1, None, None
         if self._failures == 1 or time.monotonic() >= self._logged + _LOGGED_EVERY_S:
-            log.warning("not told; it is tried again", extra={"reason": reason, "failures": self._failures})
+            log.warning(
+                "notification failed, will retry", extra={"reason": reason, "failures": self._failures}
+            )
             self._logged = time.monotonic()
 
     def _look(self, plan: Plan) -> None:

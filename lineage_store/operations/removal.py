@@ -281,9 +281,9 @@ def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *
             off_s = clock.off_s(connection, base_dir_id, database_time(connection))
         if off_s is not None:
             raise ClockDisagreesError(
-                f"The clock is {clock.in_words(off_s)} what the store last wrote down of {path}, so nothing is removed "
+                f"The clock is {clock.in_words(off_s)} the last write of the store to {path}, so nothing is removed "
                 "by age: jobs would seem older or younger than they are.",
-                hint="Set the clock right. If it is right, and only nobody wrote to the store for so long, confirm it: "
+                hint="Set the clock right. If it is right, and the store was only idle for that long, confirm it: "
                 "`lineage-store gc … --confirm`.",
             )
 
@@ -324,8 +324,8 @@ def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
     if os.path.isdir(base_dir) and present:
         return
     raise LineageParamSummaryPathError(
-        f"No log file of any job below {base_dir} is there: that looks like a share which is not mounted.",
-        hint=f"Mount it; or, if all of them are gone for good, `lineage-store forget {base_dir}`.",
+        f"No log file of any job below {base_dir} exists: the share is probably not mounted.",
+        hint=f"Mount it; or, if all of them are gone, `lineage-store forget {base_dir}`.",
     )
 
 
@@ -494,7 +494,7 @@ def require(settings: Settings) -> None:
         raise ConfigError(
             "The settings have no policy: all jobs are kept.",
             hint="Set keep_days, keep_jobs, keep_store_bytes or keep_every_step_days; `lineage-store config show` "
-            "tells what they are.",
+            "shows them.",
         )
 
 

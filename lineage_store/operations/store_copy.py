@@ -274,7 +274,7 @@ def _changes_named(target: Engine) -> Iterator[None]:
 
 
 _OWN_LIFE = "TO was a whole store before: it has been written to since it was copied, or is no copy of FROM. It stays."
-_ANEW = "Nobody may write to the source between two runs. `--anew` removes what is in {} and begins again."
+_ANEW = "The source must not change between two runs. `--anew` removes what is in {} and begins again."
 
 
 def _changed(target: Engine) -> LineageStoreError:

@@ -79,7 +79,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
         known = [from_stored(place) for _, place in registry.base_dirs(connection)]
     if not os.path.lexists(path):
         raise LineageParamSummaryPathError(
-            f"{path} does not exist or may not be looked at, and the store knows nothing of it.",
+            f"{path} does not exist or may not be read, and the store does not know it.",
             hint="Give the path of a file or directory; `lineage-store jobs` lists jobs with their base dirs.",
         )
     if beneath := [each for each in known if Path(each).is_relative_to(path)]:
@@ -128,7 +128,7 @@ def _of_job(engine: Engine, place: Place) -> Verdict:
     is_there = place.status() is not None or (way and os.path.lexists(place.path))
     if not (rows or stone or problems or is_there):
         raise LineageParamSummaryPathError(
-            f"{place.path} does not exist or may not be looked at, and the store knows no such job."
+            f"{place.path} does not exist or may not be read, and the store knows no such job."
         )
     given = [*way, *on_disk, *of_tombstone(place.path, stone)]
     unread = found - {(train_id, row.name) for row in rows}
@@ -297,7 +297,7 @@ def _of_generation(subject: str, row: Row[Any]) -> Iterator[Finding]:
     if row.state == FileState.MISSING:
         yield finding("missing_file", subject)
     elif row.state == FileState.UNREADABLE:
-        yield finding("unreadable_file", subject, reason="It could not be read when last looked at.")
+        yield finding("unreadable_file", subject, reason="It could not be read at the last check.")
     elif row.state == FileState.TORN:
         yield finding("torn_file", subject, pending=pending)
     elif row.state == FileState.SUSPECT:

@@ -151,11 +151,11 @@ def _left_out(thinned: int, replaced: int) -> str:
     """Return the note of a table of curves: how many samples are left out, and where to find them."""
     notes = []
     if thinned:
-        notes.append(f"Thinned: {thinned:,} more samples were written; v_scalar_bucket tells of them.")
+        notes.append(f"Thinned: {thinned:,} more samples were written; v_scalar_bucket has them.")
     if replaced:
         notes.append(
-            f"Several devices wrote the same steps: {replaced:,} samples are left out, of each step the later log "
-            "file's is told; --device (device=) chooses one."
+            f"Several devices wrote the same steps: {replaced:,} samples are left out: of each step the later log "
+            "file's is shown; --device (device=) chooses one."
         )
     return " ".join(notes)
 

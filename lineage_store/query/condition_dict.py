@@ -357,7 +357,7 @@ def require_meant(condition: Mapping[str, Any]) -> None:
         if name in condition:
             raise LineageSearchConditionParamError(
                 f"Search condition: a removal takes no {name}: it removes every job that matches.",
-                hint="Leave it out, and say by comparisons which jobs go.",
+                hint="Leave it out, and select the jobs to remove by comparisons.",
             )
     _require_group(condition)
 
@@ -387,7 +387,7 @@ def _require_field(name: str, comparisons: Mapping[str, Any]) -> None:
                 _require_item(f"{name} {operator}", type_, item)
         elif _is_nan(value):
             raise LineageSearchConditionParamError(
-                f"Search condition: {name} {operator} NaN: nothing equals NaN, so it does not tell jobs apart.",
+                f"Search condition: {name} {operator} NaN: nothing equals NaN, so it matches no job or every job.",
                 hint=f"Write {name} in NaN, or {name} not in NaN.",
             )
 

@@ -96,7 +96,7 @@ def _first_reading(text: str) -> _Reading:
         raise LineageSearchConditionParamError(
             f"{_begin(text)!r} is no comparison.",
             hint="Write NAME=VALUE (also !=, <, <=, >, >=), NAME in A,B, NAME not in A,B, NAME like Le%, NAME is null, "
-            "NAME last 7 days; a name or value in quotes is taken as it stands.",
+            "NAME last 7 days; a name or value in quotes is taken literally.",
         )
     return first
 

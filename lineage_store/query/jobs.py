@@ -122,7 +122,7 @@ def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundErro
     """Return the error for a job that the store does not know."""
     return TrainJobNotFoundError(
         f"The store knows no train job {train_id!r} below {base_dir}.",
-        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` tells why one is missing.",
+        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` explains why one is missing.",
     )
 
 
@@ -612,7 +612,7 @@ def _statements(chosen: Plan) -> Iterator[tuple[str, Select[Any]]]:
         of_several = f", part {number} of {parts} of the order" if parts > 1 else ""
         yield f"The page{of_several}{', unless it is full before' if number > 1 else ''}", part.page
     if chosen.count is not None and not first:
-        yield "The count, unless the page is the last and tells it", chosen.count
+        yield "The count, unless the page is the last, which shows it", chosen.count
 
 
 def _explained(

@@ -410,7 +410,7 @@ def _backlog(connection: Connection, row: Mapping[str, Any]) -> Backlog:
     return Backlog(row["base_dir"], files, size, rate, left_s, found)
 
 
-_UNKNOWN = "none was read lately, so the time left is unknown"
+_UNKNOWN = "none was read recently, so the time left is unknown"
 
 
 def _lately(connection: Connection, base_dir_id: int) -> _Reading:
@@ -432,7 +432,7 @@ def _why_it_stands(
 ) -> str | None:
     """Say why nothing of a backlog is read; None while it is read, or has just been found."""
     if not row["led_shards"]:
-        return "no ingester leads it"
+        return "no ingester holds its lease"
     lease = ingest_lease.c
     led_since = select(func.min(lease.acquired_at)).where(
         lease.base_dir_id == base_dir_id, lease.shard < row["shards"], lease.expires_at > reading.now

@@ -150,8 +150,7 @@ class State:
         except TimeoutError:
             most = self.settings.serve_heavy_reads
             raise RequestRefusedError(
-                f"{most} questions that take long are under way, which is the most at once; one client may have all "
-                "but one of them.",
+                f"{most} slow questions are running, which is the limit; one client may have all but one of them.",
                 hint="Ask again in a moment, or allow more with the limit serve_heavy_reads.",
                 reason="too_many_reads",
             ) from None

@@ -256,7 +256,7 @@ def _made(make: Callable[..., Answer], arguments: tuple[Any, ...], most_s: float
         signal.setitimer(signal.ITIMER_PROF, 0)
     if (length := len(answer.content)) > MOST_ANSWER_BYTES:
         raise RequestRefusedError(
-            f"The answer would have {length:,} bytes, and the server gives {MOST_ANSWER_BYTES:,} at most.",
+            f"The answer would have {length:,} bytes; the server's limit is {MOST_ANSWER_BYTES:,}.",
             hint="Ask for a part of it, or read the payload with the Python API.",
             reason="answer_too_large",
         )

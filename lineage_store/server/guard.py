@@ -77,7 +77,7 @@ def policy_of(settings: Settings) -> Policy:
     if token is None and (names or not is_loopback(settings.serve_host)):
         raise ConfigError(
             f"The server would answer others (serve_host = {settings.serve_host!r}, serve_names = "
-            f"{settings.serve_names!r}) without asking for a token.",
+            f"{settings.serve_names!r}) without requiring a token.",
             hint="Write a secret into a file that only you can read, and name it: --token-file FILE.",
         )
     names |= _LOOPBACK_NAMES
@@ -91,7 +91,7 @@ def refuse_remarks(request: Request) -> None:
     """Raise RequestRefusedError when this server takes no labels and remarks from whoever sent a request."""
     if not request.state.takes_remarks:
         raise RequestRefusedError(
-            "This server takes no labels and remarks.",
+            "This server does not accept labels and remarks.",
             hint="Start it with --allow-remarks, or with --token-file FILE.",
             reason="remarks_off",
         )
@@ -153,7 +153,7 @@ class Guard:
         if self._policy.token is None:
             if scope["client"] is not None and not is_loopback(scope["client"][0]):
                 raise RequestRefusedError(
-                    "This server answers its own host alone.",
+                    "This server answers only its own host.",
                     hint="Start it with --token-file FILE.",
                     reason="not_this_host",
                 )
@@ -172,7 +172,7 @@ class Guard:
         if given or cookie:
             await asyncio.sleep(WRONG_TOKEN_WAITS_S)
         raise RequestRefusedError(
-            "This server asks for a token.",
+            "This server requires a token.",
             hint="Open it with ?token=…, or send the header Authorization: Bearer …; the file that the server was "
             "started with (--token-file) holds it.",
             reason="no_token",
@@ -252,7 +252,7 @@ def _check_host(headers: Headers, policy: Policy) -> None:
         return
     raise RequestRefusedError(
         f"This server is not called {', '.join(hosts)!r}.",
-        hint="Name it with the setting serve_names, if browsers are to call it so.",
+        hint="Name it with the setting serve_names, if browsers are to use that name.",
         reason="wrong_host",
     )
 

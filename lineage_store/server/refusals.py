@@ -194,5 +194,5 @@ def _of_anything(error: Exception) -> Response:
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal",
         "The server failed to answer.",
-        "This should not happen: please report it, with what the server's log says.",
+        "This should not happen: please report it, with the server's log.",
     )

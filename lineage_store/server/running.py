@@ -39,7 +39,7 @@ def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) 
     app = create_app(settings)
     with _listening(settings) as listener:
         address = _address(settings, listener)
-        asks = f" It asks for the token in {settings.serve_token_file}." if settings.serve_token_file else ""
+        asks = f" It requires the token in {settings.serve_token_file}." if settings.serve_token_file else ""
         say(f"Serving at {address} (Ctrl-C ends it).{asks}")
         server = server_of(app)
         ended = threading.Event()
@@ -78,7 +78,7 @@ def _end_in_time(server: uvicorn.Server, ended: threading.Event) -> None:
         if ended.wait(_LOOKS_EVERY_S):
             return
     if not ended.wait(STOPS_WITHIN_S):
-        log.error("A question was still under way when the server ended.")
+        log.error("A question was still running when the server ended.")
         os._exit(ExitCode.OK)
 
 
@@ -146,12 +146,10 @@ class DaemonProcess:
             self._process.stdin.close()
             if self._ending.is_set() or code in FINAL:
                 if code in FINAL and code != ExitCode.OK:
-                    log.error(
-                        "The daemon ended with exit code %s: mend that, and start the server anew.", code
-                    )
+                    log.error("The daemon ended with exit code %s: fix that, and restart the server.", code)
                 return
             wait_s = LEAST_WAIT_S if time.monotonic() - started > MOST_WAIT_S else wait_s
-            log.warning("The daemon ended with exit code %s; it is started again in %g s.", code, wait_s)
+            log.warning("The daemon ended with exit code %s; restarting it in %g s.", code, wait_s)
             if self._ending.wait(wait_s):
                 return
             wait_s, self._process = min(2 * wait_s, MOST_WAIT_S), self._start()

@@ -197,7 +197,7 @@ def divide(connection: Connection, lease: Lease, count: int) -> None:
     """Divide a base dir into `count` shards. Raises LeaseLostError; ValueError if the lease is not for all shards."""
     now, present = confirm(connection, lease), shard_count(connection, lease.base_dir_id)
     if not set(range(present)) <= set(lease.shards.numbers):
-        raise ValueError(f"It takes the lease of all {present} shards to change their number.")
+        raise ValueError(f"Changing the number of shards needs the lease of all {present}.")
     this = base_dir.c.id == lease.base_dir_id
     for number in range(count):
         _made_row(connection, lease.base_dir_id, number, lease.holder, "once", now)
@@ -228,8 +228,8 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
         now = _renewed(connection, lease, number, lease.lasts_s)
         if now is None:
             raise LeaseLostError(
-                "Another ingester has taken over this base dir; this write was refused and nothing of it was stored.",
-                hint="It goes on where the bookmarks stand; nothing is lost.",
+                "Another ingester has taken over this base dir: this write was refused, and none of it is stored.",
+                hint="It continues from the bookmarks; nothing is lost.",
             )
     assert now is not None
     return now
@@ -288,9 +288,9 @@ def _refuse_if_held(row: Row[Any], now: datetime) -> None:
     if _leads(row, now):
         ends_in_s = (row.expires_at - now).total_seconds()
         raise LeaseHeldError(
-            f"Another ingester leads this base dir: {row.holder} ({row.mode}, "
+            f"Another ingester holds the lease of this base dir: {row.holder} ({row.mode}, "
             f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC).",
-            hint="Let it work, stop it, or wait: its lead ends by itself "
+            hint="Let it work, stop it, or wait: its lease ends "
             f"{ends_in_s:.0f} s after its last sign of life.",
             holder=row.holder,
             ends_in_s=ends_in_s,
@@ -326,7 +326,7 @@ def _locked_row(
     row = connection.execute(locked).first()
     if row is None:
         raise LeaseHeldError(
-            "Another ingester leads this base dir, and its transaction is at work.",
+            "Another ingester holds the lease of this base dir, and its transaction is still running.",
             hint="Let it work; pg_stat_activity shows what it does.",
         )
     return row

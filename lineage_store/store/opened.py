@@ -62,7 +62,7 @@ class OpenedStore:
         if not isinstance(url, str | None):
             raise LineageParamTypeError(
                 f"url must be a text, not {type(url).__name__}.",
-                hint="Give sqlite:////path/to/file or postgresql://user@host/name, or nothing for the settings' own.",
+                hint="Give sqlite:////path/to/file or postgresql://user@host/name; by default the settings name it.",
             )
         self.settings, self._here = settings or config.load().settings, threading.local()
         given = url or self.settings.database_url
@@ -110,7 +110,7 @@ class OpenedStore:
         if {engine.dialect.name, self._primary.dialect.name} != {"postgresql"}:
             raise ConfigError(
                 f"read_database_url names {standby}, and the store is {self.url}: only PostgreSQL has standbys.",
-                hint="Set read_database_url to nothing.",
+                hint="Clear read_database_url.",
             )
         return standby
 
@@ -194,7 +194,7 @@ class OpenedStore:
         if not standby.is_copy():
             raise ConfigError(
                 f"read_database_url names {standby}, which is no standby of {self.url}.",
-                hint="Name a hot standby of that server and the same database, or nothing.",
+                hint="Name a hot standby of that server and the same database, or clear the setting.",
             )
         self._is_copy = True
         return True

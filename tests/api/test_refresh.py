@@ -92,7 +92,7 @@ def test_where_another_leads_the_store_answers_and_tells_its_age(
     base_dir_id = register_base_dir(store.engine, base_dir)
     with hold_lease(store.engine, base_dir_id, 15.0, mode="daemon") as lease:
         assert networks(filter_summary_lineage(base_dir, store=store)) == ["A"]
-    assert f"Answered from the store (led by {lease.holder}; read " in caplog.text
+    assert f"Answered from the store (followed by {lease.holder}; read " in caplog.text
 
 
 def test_a_refresh_on_demand_waits_for_the_leader_to_read_what_is_there(

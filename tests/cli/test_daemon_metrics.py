@@ -61,7 +61,7 @@ def test_a_port_that_is_taken_is_refused(run: Run, on_sqlite: str, base_dir: Pat
         port = taken.getsockname()[1]
         refused = run("daemon", base_dir, "--metrics-port", port)
     assert refused.code == 2
-    assert f"Metrics cannot be told at port {port}" in refused.err
+    assert f"Metrics cannot be served on port {port}" in refused.err
 
 
 def test_without_the_extra_the_error_says_what_to_install(

@@ -48,13 +48,13 @@ def test_base_dirs_come_and_go_while_the_others_are_followed_on(
         wait_until(lambda: led(store) == read(store, "first") == [str(stays), str(goes)])
         epoch = "SELECT epoch FROM ingest_lease JOIN base_dir ON base_dir.id = base_dir_id WHERE path = :path"
         before = column(store, epoch, path=str(stays))
-        told = running.reload("settings read again", base_dirs=[str(stays), str(comes)])
+        told = running.reload("settings reloaded", base_dirs=[str(stays), str(comes)])
         assert told["base_dirs"] == [str(stays), str(comes)]
         wait_until(lambda: led(store) == [str(stays), str(comes)])
         jobs([stays, goes, comes], "second")
         wait_until(lambda: read(store, "second") == [str(stays), str(comes)])
         assert column(store, epoch, path=str(stays)) == before  # nobody let go of it
-        assert [line["base_dir"] for line in running.says("let go")] == [str(goes)]
+        assert [line["base_dir"] for line in running.says("lease released")] == [str(goes)]
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_intervals_change_and_nothing_is_missed(sqlite_url: str, tmp_path: Path)
     with opened(sqlite_url) as store, daemon(file, sqlite_url) as running:
         wait_until(lambda: read(store, "first"))
         jobs([base_dir], "second")
-        told = running.reload("settings read again", base_dirs=[str(base_dir)])
+        told = running.reload("settings reloaded", base_dirs=[str(base_dir)])
         assert told["changed"] == ["poll_interval_s", "discovery_interval_s"]
         wait_until(lambda: read(store, "second"))
 
@@ -90,18 +90,18 @@ def test_settings_that_are_refused_are_told_and_the_old_ones_stay(sqlite_url: st
     write(file, base_dirs=[str(base_dir)])
     with opened(sqlite_url) as engine, daemon(file, sqlite_url) as running:
         for number, (wrong, reason) in enumerate(WRONG):
-            told = running.reload("settings refused", **{"base_dirs": [str(base_dir)], **wrong})
+            told = running.reload("settings reload failed", **{"base_dirs": [str(base_dir)], **wrong})
             assert reason in told["reason"]
             assert told["remedy"], reason
             jobs([base_dir], f"after_{number}")
             wait_until(lambda number=number: read(engine, f"after_{number}"))  # type: ignore[misc]
         file.unlink()
         running.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: len(running.says("settings refused")) > len(WRONG))
-        told = running.says("settings refused")[-1]
+        wait_until(lambda: len(running.says("settings reload failed")) > len(WRONG))
+        told = running.says("settings reload failed")[-1]
         assert told["reason"] == f"There is no configuration file {file}."
         assert told["remedy"].startswith("Put it there, or name another one with --config")
-        assert not running.says("let go")
+        assert not running.says("lease released")
 
 
 def test_what_takes_a_restart_is_told_by_name(sqlite_url: str, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_takes_a_restart_is_told_by_name(sqlite_url: str, tmp_path: Path) -
     jobs([base_dir], "first")
     write(file)
     with daemon(file, sqlite_url, base_dir) as running:
-        told = running.reload("settings wait for a restart", statement_timeout_s=7.0)
+        told = running.reload("settings need restart", statement_timeout_s=7.0)
         assert told["settings"] == ["statement_timeout_s"]
         # What was named on the command line is followed on, whatever the file says.
-        assert running.says("settings read again")[-1]["base_dirs"] == [str(base_dir)]
+        assert running.says("settings reloaded")[-1]["base_dirs"] == [str(base_dir)]

@@ -109,7 +109,7 @@ def test_another_leader_exits_6(run: Run, on_sqlite: str, base_dir: Path) -> Non
     ):
         finished = run("ingest", base_dir)
     assert finished.code == 6
-    assert "leads" in finished.err
+    assert "holds the lease" in finished.err
 
 
 def test_a_signal_ends_the_wait_for_a_lead(run: Run, on_sqlite: str, base_dir: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_signal_lets_the_transaction_at_hand_finish(run: Run, on_sqlite: str, 
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143, err
-    assert "goes on where this one ended" in err
+    assert "continues where this one ended" in err
     assert run("ingest", corpus).code in (0, 3)
 
 

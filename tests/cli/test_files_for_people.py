@@ -92,7 +92,7 @@ def test_a_link_in_the_place_of_the_directory_is_not_followed(
     out.symlink_to(victim)
     refused = run(*VERBS[verb][1](job, out))
     assert (refused.code, "symbolic link" in refused.err) == (1, True)
-    assert "Name the directory to which it leads" in refused.err
+    assert "Name the directory to which it points" in refused.err
     assert untouched(victim)
 
 

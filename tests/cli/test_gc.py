@@ -343,7 +343,7 @@ def test_a_removal_is_listed_by_its_number_and_comes_back_by_it(run: Run, finish
     assert jobs(run) == ["./poor"]
     assert json.loads(run("show", "./poor", "--json").out)["job"]["label"] == 2
     gone = run("gc", "--restore", "./good")
-    assert (gone.code, "No log file of it is on disk" in gone.err) == (0, True)
+    assert (gone.code, "Its log files are gone" in gone.err) == (0, True)
     unknown = run("gc", "--restore-removal", 99)
     assert (unknown.code, "gc --removals" in unknown.err) == (1, True)
 
@@ -361,10 +361,10 @@ def test_what_waits_for_a_person_is_told_and_goes_when_confirmed(
     listed = json.loads(run("gc", "--policies", "--dry-run", "--json").out)
     assert [job["waits"] for job in listed] == [False] * 10 + [True] * 4
     done = run("gc", "--policies", "--yes")
-    assert (done.out[:7], "4 more wait" in done.err) == ("10 jobs", True)
+    assert (done.out[:7], "4 more need confirmation" in done.err) == ("10 jobs", True)
     well = run("status", "--check", "--within", "1d")
-    assert (well.code, "4 jobs wait to be removed" in well.out) == (3, True)
-    assert "4 jobs wait" in run("status").err
+    assert (well.code, "4 jobs need confirmation" in well.out) == (3, True)
+    assert "4 jobs need confirmation" in run("status").err
     assert len(json.loads(run("status", "--json").out)["policies_wait"]) == 1
     assert run("gc", "--policies", "--yes").out.startswith("0 jobs")
     assert run("gc", "--policies", "--confirm", "--yes").out.startswith("4 jobs")

@@ -57,7 +57,7 @@ def test_an_ingest_of_many_files_runs_none(base_dir: Path) -> None:
     with started_in(base_dir, "ingest", ".") as ingest:
         told = ingest.communicate()[1]
     assert ingest.returncode == 0
-    assert "no reading process" not in told
+    assert "reading process unavailable" not in told
     assert samples(base_dir) == MANY_FILES + 1
     assert not (base_dir.parent / "ran").exists()
 
@@ -69,7 +69,7 @@ def test_a_daemon_runs_none(verb: list[str], base_dir: Path) -> None:
         pytest.importorskip("uvicorn")
     with started_in(base_dir, *verb, ".") as daemon:
         assert daemon.stderr is not None
-        assert any('"read"' in line or "failed" in line for line in daemon.stderr)
+        assert any('"files read"' in line or "failed" in line for line in daemon.stderr)
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate()
     assert daemon.returncode == 0

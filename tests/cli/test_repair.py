@@ -98,7 +98,7 @@ def test_retry_finds_what_was_mended(run: Run, damaged: Path) -> None:
     Log().version().scalar(1, "accuracy", 0.5).scalar(2, "accuracy", 0.6).write(damaged)
     mended = run("retry", damaged.parent.parent)
     assert mended.code == 0
-    assert "No problem is open" in run("problems").err
+    assert "No open problems" in run("problems").err
 
 
 def test_resolved_problems_are_shown_on_demand(run: Run, stored: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_base_dir_that_nobody_leads_is_a_standstill(run: Run, on_sqlite: str, 
     long_ago(on_sqlite)
     checked = run("status", "--check")
     assert checked.code == 1
-    assert f"{stored}: No ingester leads it" in checked.out
+    assert f"{stored}: No ingester holds the lease of it" in checked.out
     assert "Is the daemon running?" in checked.out
     assert run("status", "--check", "--within", "10000w").code == 0
 
@@ -85,7 +85,7 @@ def test_one_that_leads_and_never_gets_through_is_a_standstill(
     ):
         checked = run("status", "--check")
         assert checked.code == 1
-        assert f"{lease.holder} leads it, but it was last searched" in checked.out
+        assert f"{lease.holder} holds its lease, but it was last searched" in checked.out
 
 
 def test_a_base_dir_of_the_settings_that_was_never_read_is_a_standstill(

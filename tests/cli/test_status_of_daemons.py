@@ -121,7 +121,7 @@ def test_what_keeps_a_daemon_from_writing_is_told_until_it_is_over(
             assert state() in shown.out
         wait_until(all_read)
         wait_until(lambda: run("status", "--check").out == WELL)
-        assert [(each["state"], each["finding"]) for each in daemons()] == [("leads", None)]
+        assert [(each["state"], each["finding"]) for each in daemons()] == [("active", None)]
     assert daemons() == []
 
 
@@ -134,7 +134,7 @@ def test_who_leads_the_shards_of_a_base_dir_is_told(run: Run, on_sqlite: str, ba
 
     def leads(shards: int) -> bool:
         led, daemons = told()
-        return [(*each, "leads") for each in led] == daemons and len(daemons) == shards
+        return [(*each, "active") for each in led] == daemons and len(daemons) == shards
 
     with following(on_sqlite, base_dir, shards=2):
         wait_until(lambda: leads(2))
@@ -145,7 +145,9 @@ def test_who_leads_the_shards_of_a_base_dir_is_told(run: Run, on_sqlite: str, ba
         with following(on_sqlite, base_dir, shards=1):
             wait_until(lambda: len(told()[0]) == 1 and told()[0][0][1])
             assert "Shards" not in run("status").out
-    assert run("status", "--check", "--within", "0s").out.startswith(f"{base_dir}: No ingester leads it")
+    assert run("status", "--check", "--within", "0s").out.startswith(
+        f"{base_dir}: No ingester holds the lease of it"
+    )
 
 
 def test_who_has_locked_others_out_is_told(run: Run, postgres_url: str, base_dir: Path) -> None:
@@ -190,7 +192,7 @@ FOLLOWING = "import sys; from lineage_store.cli import main; sys.exit(main(['-q'
 def daemon_process(run: Run, on_sqlite: str, base_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A daemon at work, in a process of its own."""
     with subprocess.Popen([sys.executable, "-c", FOLLOWING, str(base_dir)]) as process:
-        wait_until(lambda: "leads" in run("status", "--json").out and run("status", "--check").out == WELL)
+        wait_until(lambda: '"active"' in run("status", "--json").out and run("status", "--check").out == WELL)
         yield process
         process.kill()
 
@@ -203,7 +205,7 @@ def test_a_daemon_that_was_killed_is_told(
     checked = run("status", "--check")
     assert checked.code == 1
     assert f"{base_dir}: The daemon that followed it, process {daemon_process.pid}, has ended" in checked.out
-    assert "Start it again" in checked.out
+    assert "Restart it" in checked.out
 
 
 def test_a_daemon_that_was_stopped_is_told(

@@ -168,7 +168,7 @@ def test_what_another_user_has_closed_is_told_as_that(shared: Path) -> None:
         for refused in (ours.backup, ours.publish, lambda path: ours.move(base_dir, path)):
             with pytest.raises(MindInsightException):
                 refused(closed / "x")
-        with pytest.raises(PermissionDeniedError, match="may not look into its directory"):
+        with pytest.raises(PermissionDeniedError, match="may not enter its directory"):
             LineageStore(f"sqlite:///{closed}/store.db", settings=Settings())
 
 
@@ -187,7 +187,7 @@ def test_a_settings_file_that_this_user_may_not_read_is_passed_over(
         assert load(environment={}).settings.lease_s != 3
         with pytest.raises(ConfigError, match="cannot be read"):
             load(config_file=file, environment={})
-    assert f"{file} is passed over: this user may not read it." in caplog.text
+    assert f"{file} is skipped: this user may not read it." in caplog.text
 
 
 def _jobs_after_another(name: str, path: Path) -> int:

@@ -130,11 +130,11 @@ def test_it_waits_for_a_database_that_is_away(store: LineageStore, base_dir: Pat
     with tail("--since", "all") as following:
         assert len({following.next() for _ in range(2)}) == 2
         with faults.down(store.engine):
-            assert "It is tried again." in following.next("err")
+            assert "Will retry." in following.next("err")
         store.engine.dispose()  # what it had open was ended too
         store.annotate(base_dir, "./poor", tag=1)
         assert "/poor" in following.next()
-        assert following.next("err") == "The database answers again.\n"
+        assert following.next("err") == "The database is available again.\n"
 
 
 def test_it_ends_when_nobody_reads_any_more(on_sqlite: str, stored: Path) -> None:

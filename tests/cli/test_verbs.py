@@ -44,7 +44,7 @@ def test_ingest_with_problems_exits_3_and_names_them_with_the_remedy(run: Run, b
 def test_one_jobs_directory_is_told_from_a_base_dir(run: Run, base_dir: Path) -> None:
     job = base_dir / "good"
     assert (
-        f"one job's directory, not like a base dir: all log files lie in the directory itself. Ingest {base_dir}"
+        f"one job's directory, not a base dir: all log files are in the directory itself. Ingest {base_dir}"
         in (run("ingest", "--dry-run", job).out)
     )
     told = run("ingest", job).out

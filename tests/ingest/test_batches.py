@@ -94,7 +94,7 @@ def test_many_files_are_read_in_a_thread_where_no_process_starts(
     monkeypatch.setattr(sys, "executable", no_python)
     ingest(sqlite_engine, corpus)
     assert natural_contents(sqlite_engine) == read_in_a_thread
-    assert "no reading process, files are read in a thread" in caplog.messages
+    assert "reading process unavailable, files are read in a thread" in caplog.messages
 
 
 def test_new_files_are_registered_before_any_is_read_and_all_are_read(engine: Engine, tmp_path: Path) -> None:

@@ -189,8 +189,8 @@ def test_who_stands_by_looks_again_when_the_lead_may_have_ended(
         leases.acquire(connection, base_dir_id, "killed", 3.0, "daemon")
     standby = follow(**{**EAGER, "lease_s": 90.0})  # a third of which is too long to wait for here
     standby.tick()
-    assert standby.status.title == "stands by"
-    tick_until(lambda: standby.status.title == "leads", standby)
+    assert standby.status.title == "standby"
+    tick_until(lambda: standby.status.title == "active", standby)
 
 
 def test_one_that_was_away_finds_out_and_stands_by(
@@ -202,8 +202,8 @@ def test_one_that_was_away_finds_out_and_stands_by(
     let_leases_expire(engine)
     other.tick()
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
-    tick_until(lambda: "lost the lead" in caplog.messages, away)
-    tick_until(lambda: "stands by" in caplog.messages, away)
+    tick_until(lambda: "lease lost" in caplog.messages, away)
+    tick_until(lambda: "standby" in caplog.messages, away)
     tick_until(lambda: visible_scalars(engine) == {1: 0.5}, other)
     assert column(engine, "SELECT epoch FROM ingest_lease") == [2]
 

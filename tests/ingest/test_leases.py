@@ -146,7 +146,7 @@ def test_a_batch_with_one_moved_bookmark_writes_nothing(
     lineage, summary = look_at_all(engine, base_dir, base_dir_id)
     write(engine, lease, lineage)
     before = natural_contents(engine)
-    with pytest.raises(BookmarkMovedError, match="1 of 2 bookmarks had moved"):
+    with pytest.raises(BookmarkMovedError, match="1 of 2 bookmarks had changed"):
         write(engine, lease, summary, lineage)
     assert natural_contents(engine) == before
     assert pipeline.run_pass(Ingester(engine, base_dir, lease, Settings())).events == 3

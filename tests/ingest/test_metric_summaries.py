@@ -115,7 +115,7 @@ def test_bests_that_another_setting_chose_are_told_and_chosen_anew_from_what_is_
     with LineageStore(database_url, settings=Settings()) as store:
         store.ingest(tmp_path)
         assert [each.kind for each in examine(database_url, Settings(), [])].count("other_best") == 0
-    assert told() == ["1 jobs have a better gap than their best, by what `less_is_better` says now."]
+    assert told() == ["1 jobs have a better gap than their stored best, by the present `less_is_better`."]
     shutil.rmtree(tmp_path / "job")
     with LineageStore(database_url, settings=later) as store:
         since = store.changes("now").since

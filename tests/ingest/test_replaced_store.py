@@ -99,8 +99,8 @@ def test_a_backup_that_is_put_back_is_brought_up_to_date(
         assert _stored(database_url) == [0.5, 0.25]
         assert ledger_is_closed(engine)
     told = {record.message: record.__dict__ for record in caplog.records}
-    assert told["the store is an older one"]["changed_at"] <= told["the store is an older one"]["was"]
-    assert told["reads what came since"]["new_files"] == 1
+    assert told["store went back in time"]["changed_at"] <= told["store went back in time"]["was"]
+    assert told["catching up"]["new_files"] == 1
 
 
 def test_a_standby_that_lacks_the_last_commits_and_takes_over_at_rest_is_brought_up_to_date(

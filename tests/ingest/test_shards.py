@@ -301,7 +301,9 @@ def test_a_shard_that_nobody_leads_is_told(engine: Engine, base_dir: Path, base_
     lead(engine, base_dir_id, 2, "elsewhere:1:y")
     assert not health.findings(engine, base_dir, [], within_s=60)
     (found,) = health.findings(engine, base_dir, [], within_s=0)
-    assert found.what.startswith("No ingester leads 1 of its 3 shards, and it was last searched ")
+    assert found.what.startswith(
+        "No ingester holds the lease of 1 of its 3 shards, and it was last searched "
+    )
 
 
 # --- what each shard tells ---

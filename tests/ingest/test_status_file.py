@@ -16,21 +16,21 @@ from sqlalchemy.engine import make_url
 from lineage_store.errors import Cause
 from lineage_store.findings import of_database
 from lineage_store.ingest.daemon import status_file
-from lineage_store.ingest.daemon.status_file import ENDED, LEADS, STOPPED, DaemonStatus, StatusFile
+from lineage_store.ingest.daemon.status_file import ACTIVE, ENDED, STOPPED, DaemonStatus, StatusFile
 from lineage_store.store.database.db import identity
 
 STORE = "postgresql://host:5432/lineage"
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
-LEADING = DaemonStatus("/runs/\udcff", "host:1:a", LEADS)
+LEADING = DaemonStatus("/runs/\udcff", "host:1:a", ACTIVE)
 FULL = of_database(Cause.FULL, LEADING.base_dir, what="No space left.", remedy="Free some.", since=SINCE)
-KEPT = DaemonStatus(LEADING.base_dir, LEADING.holder, LEADS, FULL)
+KEPT = DaemonStatus(LEADING.base_dir, LEADING.holder, ACTIVE, FULL)
 WRITING = """
 import os, sys
 from pathlib import Path
 from lineage_store.ingest.daemon import status_file
 status_file.MEMORY = Path(sys.argv[1])
 file = status_file.StatusFile(sys.argv[2])
-file.write([status_file.DaemonStatus("/runs", "host:1:a", "leads")], ended=sys.argv[3])
+file.write([status_file.DaemonStatus("/runs", "host:1:a", "active")], ended=sys.argv[3])
 os.kill(os.getpid(), 9)
 """
 
@@ -54,7 +54,7 @@ def test_what_is_written_is_read_by_those_who_ask_for_the_store() -> None:
     file = StatusFile(STORE)
     file.write([LEADING, KEPT])
     assert status_file.read(STORE) == [LEADING, KEPT]
-    assert [each.title for each in status_file.read(STORE)] == ["leads", "database full"]
+    assert [each.title for each in status_file.read(STORE)] == ["active", "database full"]
     assert status_file.read("postgresql://host:5432/other") == []
     file.write([LEADING])
     assert status_file.read(STORE) == [LEADING]
@@ -78,7 +78,9 @@ def test_a_status_file_that_was_cleared_away_is_written_again(memory: Path) -> N
     assert status_file.read(STORE) == [LEADING]
 
 
-@pytest.mark.parametrize(("ended", "told"), [("", "without a word"), ("no progress in /runs", "no progress")])
+@pytest.mark.parametrize(
+    ("ended", "told"), [("", "without a message"), ("no progress in /runs", "no progress")]
+)
 def test_a_daemon_that_is_gone_is_told_until_another_starts(memory: Path, ended: str, told: str) -> None:
     write_and_die(memory, ended)
     (status,) = status_file.read(STORE)
@@ -115,7 +117,7 @@ def test_a_daemon_that_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert status.finding is not None
     assert (status.finding.kind, status.finding.remedy) == (
         STOPPED,
-        f"Let it go on (kill -CONT {os.getpid()}), or end it (kill -KILL {os.getpid()}).",
+        f"Resume it (kill -CONT {os.getpid()}), or end it (kill -KILL {os.getpid()}).",
     )
 
 
@@ -126,7 +128,7 @@ def test_a_directory_that_is_open_to_others_is_neither_written_nor_read(
     file = StatusFile(STORE)
     file.write([LEADING])
     file.write([KEPT])
-    assert caplog.messages == ["`status` will not know how this daemon is"]
+    assert caplog.messages == ["status file not written; `status` cannot show this daemon"]
     assert list(home(memory).iterdir()) == []
 
 
@@ -143,8 +145,8 @@ FIELDS = f'"store": "{STORE}", "pid": 1, "begun": "", "ended": ""'
         f'{{"store": "{STORE}"}}',
         f'{{{FIELDS}, "base_dirs": [{{"x": 1}}]}}',
         f'{{{FIELDS}, "base_dirs": ["x"]}}',
-        f'{{{FIELDS}, "base_dirs": [{{"base_dir": 1, "holder": "h", "state": "leads", "finding": null}}]}}',
-        f'{{{FIELDS}, "base_dirs": [{{"base_dir": "/", "holder": "h", "state": "leads", "finding": {{"kind": 1}}}}]}}',
+        f'{{{FIELDS}, "base_dirs": [{{"base_dir": 1, "holder": "h", "state": "active", "finding": null}}]}}',
+        f'{{{FIELDS}, "base_dirs": [{{"base_dir": "/", "holder": "h", "state": "active", "finding": {{"kind": 1}}}}]}}',
         "[" * 100_000,
     ],
 )

@@ -172,7 +172,7 @@ def test_a_session_at_work_is_left_alone_however_long_it_takes(
         session.send_query(b"SELECT pg_sleep(5)")
         with (
             writing(postgres_engine) as other,
-            pytest.raises(LeaseHeldError, match="its transaction is at work"),
+            pytest.raises(LeaseHeldError, match="its transaction is still running"),
         ):
             leases.acquire(other, expired.base_dir_id, "host:2:b", 0.0, "daemon")
         while session.get_result():

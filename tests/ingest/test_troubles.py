@@ -55,7 +55,7 @@ class Followed:
 
     def catches_up(self) -> None:
         self.until(
-            lambda: self.follower.status.title == "leads" and visible_scalars(self.engine) == self.expected
+            lambda: self.follower.status.title == "active" and visible_scalars(self.engine) == self.expected
         )
 
 
@@ -81,7 +81,7 @@ def test_a_locked_store_is_waited_for(
         this.catches_up()
     (failed,) = (line for line in caplog.records if line.message == "pass failed")
     assert f"Process {os.getpid()} holds its write lock" in failed.__dict__["reason"]
-    assert "goes on" in caplog.messages
+    assert "recovered" in caplog.messages
 
 
 @contextmanager
@@ -222,7 +222,7 @@ def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: st
         assert lease is not None
         with writing(this.engine) as connection:
             leases.confirm(connection, lease)
-            with pytest.raises(LeaseHeldError, match="its transaction is at work"):
+            with pytest.raises(LeaseHeldError, match="its transaction is still running"):
                 commit.renew(this.engine, lease)
         commit.renew(this.engine, lease)
 

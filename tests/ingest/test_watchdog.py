@@ -275,7 +275,7 @@ def test_a_base_dir_that_hangs_is_in_the_daemons_status_file_before_and_after_it
 
     with running(sqlite_url, hung, hung, base_dir) as process:
         wait_until(lambda: told().get(str(hung), "").startswith("no progress: "))
-        assert told()[str(base_dir)] == "leads: "
+        assert told()[str(base_dir)] == "active: "
         assert process.wait() == ExitCode.STANDSTILL
     reason = (
         f"ended: The daemon that followed it, process {process.pid}, has ended: no progress in {hung} since "
@@ -290,7 +290,7 @@ def test_what_hangs_when_it_is_told_to_stop_is_not_waited_for_for_ever(
 ) -> None:
     with running(sqlite_url, hung, hung) as process:
         assert process.stderr is not None
-        while '"leads"' not in process.stderr.readline():
+        while '"lease acquired"' not in process.stderr.readline():
             assert process.poll() is None
         process.terminate()
         assert process.wait() == ExitCode.STANDSTILL
@@ -332,7 +332,7 @@ def test_the_daemon_tells_systemd_what_it_does(
         while told.count("WATCHDOG=1") < 2:
             told.append(listening.recv(1000).decode())
         assert told[0] == "READY=1"
-        assert "STATUS=1 leads" in told
+        assert "STATUS=1 active" in told
         (hung / "hang").touch()  # no progress, no watchdog
         Log().scalar(1, "loss", 0.5).write_summary(hung / "job")
         last = ""

@@ -183,7 +183,7 @@ def test_the_daemon_says_since_when_a_restored_store_lacks_which_files_and_reads
         follower.close()
     assert column(engine, "SELECT count(*) FROM v_scalar") == [6]
     engine.dispose()
-    (told,) = (record.__dict__ for record in caplog.records if record.message == "reads what came since")
+    (told,) = (record.__dict__ for record in caplog.records if record.message == "catching up")
     assert [datetime.fromisoformat(told["searched_at"])] == [_as_time(each) for each in then]
     assert (told["new_files"], told["grown_files"], told["missing_files"]) == (2, 1, 0)
     assert told["bytes"] > 0

@@ -35,7 +35,9 @@ def test_a_healthy_store_has_no_complaints(database_url: str, tmp_path: Path) ->
     found = findings(database_url)
     assert {finding.severity for finding in found} == {Severity.OK}
     assert any(
-        "No daemon leads it" in finding.what for finding in found if finding.subject == str(tmp_path / "base")
+        "No ingester holds its lease" in finding.what
+        for finding in found
+        if finding.subject == str(tmp_path / "base")
     )
 
 
@@ -108,7 +110,7 @@ def test_who_leads_is_told(sqlite_url: str, tmp_path: Path) -> None:
         ) as lease,
     ):
         found = findings(sqlite_url)
-    assert any(finding.what == f"{lease.holder} leads it." for finding in found)
+    assert any(finding.what == f"{lease.holder} holds its lease." for finding in found)
 
 
 @pytest.mark.parametrize("settings", [Settings(base_dirs=("/does/not/exist",))])

@@ -98,7 +98,7 @@ def test_while_another_ingester_leads_nothing_goes(engine: Engine, other: Path) 
     whole = natural_contents(engine)
     with (
         hold_lease(engine, register(engine, other), 60, mode="daemon"),
-        pytest.raises(LeaseHeldError, match="leads"),
+        pytest.raises(LeaseHeldError, match="holds the lease"),
     ):
         forget(engine, other, SMALL)
     assert natural_contents(engine) == whole

@@ -164,7 +164,7 @@ def test_nor_by_who_asks_for_a_job_below_no_base_dir_of_the_store(
     store: LineageStore, base_dir: Path, outside: Path
 ) -> None:
     put_link(base_dir, outside, JOB)
-    with nothing_of(outside), pytest.raises(LineageParamSummaryPathError, match="leads out of the base dir"):
+    with nothing_of(outside), pytest.raises(LineageParamSummaryPathError, match="points out of the base dir"):
         get_summary_lineage(base_dir / JOB, store=store)
     assert store.base_dirs() == []
 

@@ -155,7 +155,7 @@ def test_a_move_just_before_the_lease_is_taken_is_noticed(
         else:
             follower = Follower(engine, old, Settings())
             follower.tick()
-            assert follower.status.title == "stands by"
+            assert follower.status.title == "standby"
             follower.tick()
             follower.close()
     assert column(engine, PATHS) == [str(new)]

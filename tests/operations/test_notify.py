@@ -152,10 +152,10 @@ def test_a_webhook_that_refuses_is_asked_again_and_nowhere_else(
     webhook.answer = lambda number: dict(enumerate(refusals, 1)).get(number, 204)
     with told_by(webhook, sqlite_url, place) as running:
         train(place, "good")
-        wait_until(lambda: running.says("told again"))
+        wait_until(lambda: running.says("notifications recovered"))
     assert webhook.told() == {("finished", "./good"): 4}
     assert set(webhook.paths) == {f"/hook/{SECRET}"}
-    assert "500" in running.says("not told; it is tried again")[0]["reason"]
+    assert "500" in running.says("notification failed, will retry")[0]["reason"]
     plan = plan_of(Settings(notify_url=webhook.url))
     assert plan is not None
     for refusal in refusals:
@@ -209,10 +209,10 @@ def test_another_address_is_told_what_the_one_before_did_not_take(
 ) -> None:
     with told_by(webhook, sqlite_url, place, notify_url="http://127.0.0.1:1/nobody") as running:
         train(place, "good")
-        wait_until(lambda: running.says("not told; it is tried again"))
-        running.reload("settings read again", base_dirs=[str(place)], notify_url=webhook.url)
+        wait_until(lambda: running.says("notification failed, will retry"))
+        running.reload("settings reloaded", base_dirs=[str(place)], notify_url=webhook.url)
         wait_until(lambda: webhook.told() == {("finished", "./good"): 1})
-        assert not running.says("let go")
+        assert not running.says("lease released")
 
 
 def test_a_command_is_told_on_its_stdin_until_it_ends_well(
@@ -224,10 +224,10 @@ def test_a_command_is_told_on_its_stdin_until_it_ends_well(
     script.chmod(0o700)
     with told_by(webhook, sqlite_url, place, notify_url="", notify_command=f"'{script}'") as running:
         train(place, "good")
-        wait_until(lambda: running.says("told again"))
+        wait_until(lambda: running.says("notifications recovered"))
     lines = [json.loads(line) for line in told.read_text().splitlines()]
     assert [line["events"][0]["train_id"] for line in lines] == ["./good", "./good"]
-    assert "it ended with 1" in running.says("not told; it is tried again")[0]["reason"]
+    assert "it ended with 1" in running.says("notification failed, will retry")[0]["reason"]
     assert not webhook.requests
 
 

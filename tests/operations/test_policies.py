@@ -291,15 +291,15 @@ def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: st
         wait_until(lambda: jobs(engine) == numbered(0, 1, 2, 3, 4, 5))
         with LineageStore(database_url) as by_hand:
             by_hand.annotate(place, "./job_0", tag=1)
-        running.reload("settings read again", **told(place, jobs=2))
+        running.reload("settings reloaded", **told(place, jobs=2))
         wait_until(lambda: jobs(engine) == numbered(0, 4, 5) and not any(left_behind(engine)))
-        (said,) = running.says("removed by policy")
+        (said,) = running.says("jobs removed")
         assert (said["jobs"], said["by"]) == (3, {"keep_jobs = 2": 3})
         train(place, "job_6", BEGUN + 6)
         wait_until(lambda: jobs(engine) == numbered(0, 5, 6))
         train(place, "job_1", BEGUN + 7)  # somebody trains there again
         wait_until(lambda: jobs(engine) == numbered(0, 1, 6))
-        running.reload("settings read again", **told(place, jobs=0))
+        running.reload("settings reloaded", **told(place, jobs=0))
         for number in (7, 8, 9):
             train(place, f"job_{number}", BEGUN + number)
         wait_until(lambda: jobs(engine) == numbered(0, 1, 6, 7, 8, 9))

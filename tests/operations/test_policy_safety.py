@@ -323,9 +323,9 @@ def test_a_host_whose_clock_is_set_while_a_daemon_runs_keeps_its_sqlite_store(
     with daemon(file, url) as running:
         wait_until(lambda: len(jobs(sqlite_engine)) == 5)
         shift.write_text(str(days * DAY_S))
-        wait_until(lambda: running.says("policies wait: the clock disagrees with what the store wrote down"))
+        wait_until(lambda: running.says("retention delayed: clock disagrees with the store"))
     with daemon(file, url) as running:  # a restart does not make the clock right
-        wait_until(lambda: running.says("policies wait: the clock disagrees with what the store wrote down"))
+        wait_until(lambda: running.says("retention delayed: clock disagrees with the store"))
     assert len(jobs(sqlite_engine)) == 5
 
 
@@ -385,9 +385,9 @@ def test_daemons_and_their_restarts_share_one_day(engine: Engine, database_url: 
     ingest(engine, base_dir)
     for arguments in ((), ("--shards", 3)):
         with daemon(file, database_url, *arguments) as running:
-            wait_until(lambda: running.says("jobs wait to be removed until a person confirms it"))
+            wait_until(lambda: running.says("retention delayed: removals need confirmation"))
             wait_until(lambda: len(jobs(engine)) == 15)
-            assert len(running.says("jobs wait to be removed until a person confirms it")) >= 1
+            assert len(running.says("retention delayed: removals need confirmation")) >= 1
     assert len(jobs(engine)) == 15
     assert names[-1] in jobs(engine)
     write(file, base_dirs=[str(base_dir)], keep_jobs=0, lease_s=2)

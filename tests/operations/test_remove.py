@@ -199,7 +199,7 @@ def test_a_daemon_gives_way_and_its_next_write_is_refused(engine: Engine, two: P
 def test_while_another_ingest_is_at_work_nothing_goes(engine: Engine, two: Path) -> None:
     with (
         hold_lease(engine, register(engine, two), 60, mode="once"),
-        pytest.raises(LeaseHeldError, match="leads"),
+        pytest.raises(LeaseHeldError, match="holds the lease"),
     ):
         take_out(engine, two, only(engine, "./go"))
     assert seen_in_views(engine) == {"./go", "./stay"}

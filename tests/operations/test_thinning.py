@@ -453,9 +453,9 @@ def test_a_daemon_thins_by_itself_and_reads_on(engine: Engine, database_url: str
     write(file, **told)
     with daemon(file, database_url) as running:
         wait_until(lambda: len(rows(engine, BUCKET_ROWS)) == 3 * BUCKETS)
-        wait_until(lambda: sum(said["series"] for said in running.says("thinned by policy")) == 3)
+        wait_until(lambda: sum(said["series"] for said in running.says("series thinned")) == 3)
         gone = column(engine, "SELECT sum(thinned_count) FROM series")
-        assert [sum(said["samples"] for said in running.says("thinned by policy"))] == gone
+        assert [sum(said["samples"] for said in running.says("series thinned"))] == gone
         train(base_dir, "job_0", first=SAMPLES, begun=1_700_000_100)
         wait_until(lambda: SAMPLES in column(engine, "SELECT first_step FROM v_series WHERE tag = 'loss'"))
     assert sound(engine, base_dir) == 3

@@ -84,9 +84,7 @@ def test_above_a_base_dir_that_is_named_and_nothing_around_it_is_proposed(
 
 
 def test_neither_on_disk_nor_in_the_store(store: LineageStore, base_dir: Path) -> None:
-    with pytest.raises(
-        LineageParamSummaryPathError, match=r"may not be looked at.* `lineage-store jobs` lists"
-    ):
+    with pytest.raises(LineageParamSummaryPathError, match=r"may not be read.* `lineage-store jobs` lists"):
         why(store, base_dir / "none")
     store.ingest(base_dir)
     with pytest.raises(LineageParamSummaryPathError, match="knows no such job"):
@@ -97,7 +95,7 @@ def test_what_is_not_there_is_not_too_deep(store: LineageStore, base_dir: Path) 
     store.ingest(base_dir)
     (base_dir / "linked").symlink_to(base_dir / "run")
     for path in ("run/none", "run/none/none", "none/none", "linked/none"):
-        with pytest.raises(LineageParamSummaryPathError, match="does not exist or may not be looked at"):
+        with pytest.raises(LineageParamSummaryPathError, match="does not exist or may not be read"):
             why(store, base_dir / path)
 
 
@@ -181,7 +179,7 @@ def test_jobs_below_it_are_told(store: LineageStore, base_dir: Path) -> None:
     Log().version().write_summary(base_dir / "run" / "two")
     for place, job in ((base_dir / "team", "one"), (base_dir / "run", "two"), (base_dir, "team/one")):
         text = why(store, place)[1]
-        assert "deeper than ingest looks" in text
+        assert "deeper than ingest searches" in text
         assert f"{job}" in text
         assert "recursive = true" in text
     with LineageStore(url_of(store.engine), settings=Settings(recursive=True)) as everywhere:
@@ -210,7 +208,7 @@ def test_a_symbolic_link_out_of_the_base_dir(store: LineageStore, base_dir: Path
     (base_dir / "run" / f"{NAME}2").symlink_to(elsewhere)
     for place in (base_dir / "linked" / NAME, base_dir / "linked", base_dir / "run" / f"{NAME}2"):
         text = why(store, place)[1]
-        assert f"leads out of the base dir, to {tmp_path}/base-2/run" in text, place
+        assert f"points out of the base dir, to {tmp_path}/base-2/run" in text, place
         assert "follow_symlinks" not in text, place
 
 

@@ -276,8 +276,8 @@ def test_what_cannot_be_exported_is_refused_in_words(store: LineageStore, tmp_pa
         ("v_job", {"since": tmp_path / "manifest.json"}, rf"no manifest\.json in {tmp_path}/\."),
         ("v_job", {"since": "-5"}, r"'-5' is no export of views: there is no manifest\.json in -5\."),
         ("v_job", {"since": "/dev/null/x"}, r"its manifest\.json cannot be read: Not a directory\."),
-        ("v_job", {"since": "/dev/null"}, r"it has no manifest\.json that tells revisions\."),
-        ("v_job", {"since": 1.5}, r"no export of views: it has no manifest\.json that tells revisions\."),
+        ("v_job", {"since": "/dev/null"}, r"it has no manifest\.json with revisions\."),
+        ("v_job", {"since": 1.5}, r"no export of views: it has no manifest\.json with revisions\."),
     ):
         with pytest.raises(LineageParamValueError, match=told):
             store.export(what, to=tmp_path / "out", **options)
@@ -318,7 +318,7 @@ def test_a_manifest_with_values_that_no_database_holds_is_refused(
     store: LineageStore, tmp_path: Path, revisions: str
 ) -> None:
     (tmp_path / "manifest.json").write_text(f'{{"revisions": {revisions}}}')
-    with pytest.raises(LineageParamValueError, match=r"it has no manifest\.json that tells revisions"):
+    with pytest.raises(LineageParamValueError, match=r"it has no manifest\.json with revisions"):
         store.export("v_job", to=io.BytesIO(), format="jsonl", since=tmp_path)
 
 

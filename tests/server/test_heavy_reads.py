@@ -166,7 +166,7 @@ def test_a_cancelled_question_begins_nothing_more(database_url: str) -> None:
     with LineageStore(database_url) as store, cancellation.covers():
         assert store.base_dirs() == []
         cancellation.cancel()
-        with pytest.raises(DatabaseUnavailableError, match="Nobody waits"):
+        with pytest.raises(DatabaseUnavailableError, match="The client no longer waits"):
             store.base_dirs()
     with LineageStore(database_url) as store:
         assert store.base_dirs() == []
@@ -179,7 +179,7 @@ def test_a_question_that_is_cancelled_behind_its_last_statement_is_told_so(datab
     with (
         LineageStore(database_url) as store,
         cancellation.covers(),
-        pytest.raises(DatabaseUnavailableError, match="Nobody waits"),
+        pytest.raises(DatabaseUnavailableError, match="The client no longer waits"),
         store._reading(),
     ):
         cancellation.cancel()

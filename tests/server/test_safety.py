@@ -397,7 +397,7 @@ def test_a_token_file_that_everybody_can_read_is_warned_about(
 
 @pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"host": "::"}, {"names": "lineage.example"}])
 def test_no_server_is_open_to_others_without_a_token(sqlite_url: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="without asking for a token"), serving(sqlite_url, **settings):
+    with pytest.raises(ConfigError, match="without requiring a token"), serving(sqlite_url, **settings):
         pass
 
 

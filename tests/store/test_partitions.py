@@ -276,7 +276,8 @@ def test_the_new_tables_wait_for_who_reads_and_let_others_read_meanwhile(
     reader = engine.connect()
     reader.execute(text("SELECT count(*) FROM v_scalar")).scalar()
     changing = threading.Thread(
-        target=lay_out, args=(engine, BY_JOBS, lambda words: waits.set() if "Somebody" in words else None)
+        target=lay_out,
+        args=(engine, BY_JOBS, lambda words: waits.set() if "A session has" in words else None),
     )
     changing.start()
     assert waits.wait(60)

@@ -59,7 +59,7 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
         lambda: store.forget(base_dir),
     ]
     for write in writing:
-        with pytest.raises(ReadOnlyStoreError, match="open for reading only"):
+        with pytest.raises(ReadOnlyStoreError, match="is open read-only"):
             write()
 
 
@@ -170,7 +170,7 @@ def test_where_sqlite_cannot_read_the_error_says_why_and_nothing_is_made(foreign
     foreign.parent.chmod(mode)
     with (
         another_user(),
-        pytest.raises(DatabaseUnavailableError, match="write-ahead log, nobody has it") as refused,
+        pytest.raises(DatabaseUnavailableError, match="write-ahead log, no process has it") as refused,
     ):
         jobs(foreign)
     assert refused.value.cause == "closed"

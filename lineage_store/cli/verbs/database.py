@@ -11,7 +11,7 @@ from lineage_store.errors import ExitCode
 @click.command("init")
 @pass_session
 def init_verb(session: Session) -> None:
-    """Make or upgrade the store; say where it is.
+    """Create or upgrade the store; show where it is.
 
     `ingest` and `daemon` make a store by themselves; this verb also upgrades an old one.
 
@@ -29,7 +29,7 @@ def init_verb(session: Session) -> None:
 
 @click.group("db")
 def db_verb() -> None:
-    """Look after the database itself."""
+    """Manage the database: schema, roles, layout, copies."""
 
 
 @db_verb.command("upgrade")
@@ -65,7 +65,7 @@ def current_verb(session: Session) -> None:
 @db_verb.command("check")
 @pass_session
 def check_verb(session: Session) -> None:
-    """Tell whether this release can use the database; exits 4 when it cannot.
+    """Check whether this release can use the database; exits 4 when it cannot.
 
     \b
     lineage-store db check && systemctl restart lineage-store
@@ -83,8 +83,8 @@ def check_verb(session: Session) -> None:
 def choose_best_verb(session: Session) -> None:
     """Choose the best result of each metric anew, after less_is_better was changed.
 
-    From the evaluations in the store: log files are not read. A daemon gives way meanwhile; one that is to go on by the
-    changed setting is told so by SIGHUP.
+    From the evaluations in the store: log files are not read. A daemon gives way meanwhile; send it SIGHUP so that it
+    uses the changed setting.
 
     \b
     lineage-store db choose-best
@@ -96,16 +96,16 @@ def choose_best_verb(session: Session) -> None:
 
 @db_verb.command("partition")
 @click.option(
-    "--by-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs of a partition, such as 100000."
+    "--by-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs per partition, such as 100000."
 )
-@click.option("--undo", is_flag=True, help="Bring the samples back into tables without partitions.")
+@click.option("--undo", is_flag=True, help="Move the samples back into tables without partitions.")
 @pass_session
 def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
     """Partition the samples of a PostgreSQL store by job, while it is used.
 
     `gc` then drops a partition whose jobs have all gone, instead of deleting its rows; new partitions are made ahead of
     need. Samples are copied: the disk must have room for them once more. Reading and ingest go on; at the end they
-    wait for a moment. Interrupted, it goes on where it was when it is run again.
+    wait for a moment. If it was interrupted, run it again to resume.
 
     \b
     lineage-store db partition --by-jobs 100000
@@ -123,12 +123,12 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
 
 
 @db_verb.command("distribute")
-@click.option("--samples", "part", flag_value="samples", help="The samples: nearly all of the bytes.")
-@click.option("--all", "part", flag_value="all", help="The jobs too, with whatever hangs on them.")
+@click.option("--samples", "part", flag_value="samples", help="Distribute only the sample tables.")
+@click.option("--all", "part", flag_value="all", help="Distribute jobs and everything that refers to them.")
 @click.option(
-    "--shards", default=32, show_default=True, type=click.IntRange(1, 32_000), help="Shards a table."
+    "--shards", default=32, show_default=True, type=click.IntRange(1, 32_000), help="Shards per table."
 )
-@click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Dry run: print the SQL.")
 @pass_session
 def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bool) -> None:
     """Spread a PostgreSQL store over the workers of Citus, by job.
@@ -149,22 +149,20 @@ def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bo
     if dry_run:
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:
-        click.echo(
-            f"Distributed ({len(statements)} statements)." if statements else "Nothing was left to do."
-        )
+        click.echo(f"Distributed ({len(statements)} statements)." if statements else "Nothing to do.")
 
 
 @db_verb.command("copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option("--anew", is_flag=True, help="Remove what an unfinished copy has left in TO, and begin again.")
+@click.option("--anew", is_flag=True, help="Remove what an unfinished copy left in TO, and start over.")
 @pass_session
 def copy_verb(session: Session, source: str, target: str, anew: bool) -> None:
     """Copy a whole store into an empty database, of the other kind or of the same.
 
     Labels, remarks, removed jobs and jobs whose log files are gone come along, under the same ids; in the end every row
-    of both is compared. FROM is read as of one moment. Interrupted, it goes on where it was when it is run again, if
-    nobody has written to FROM meanwhile; until it has ended, TO is no store.
+    of both is compared. FROM is read as of one moment. If it was interrupted, run it again to resume, provided that
+    nothing has written to FROM meanwhile; until it has ended, TO is no store.
 
     \b
     lineage-store db copy sqlite:////var/lib/lineage-store/store.db postgresql://lineage@host/lineage
@@ -177,22 +175,30 @@ def copy_verb(session: Session, source: str, target: str, anew: bool) -> None:
         found = administration.copy_store(settings, source, target, anew=anew, told=session.note)
     if found.leaders:
         session.note(
-            "An ingester leads FROM: what it has written since this began is not in TO, whose own ingest reads it "
-            "again from the log files; labels and remarks since then are in FROM alone."
+            "An ingester holds the lease of FROM: what it wrote since this began is not in TO; ingest there reads it "
+            "from the log files; labels and remarks since then are in FROM only."
         )
     click.echo(f"Copied and compared: {sum(found.rows.values()):,} rows of {len(found.rows)} tables.")
 
 
 @db_verb.command("grant")
-@click.option("--owner", metavar="ROLE", help="Owns the tables: upgrades.")
-@click.option("--ingest", metavar="ROLE", help="Reads and writes rows: the daemon.")
+@click.option("--owner", metavar="ROLE", help="Role that owns the tables, and upgrades them.")
+@click.option("--ingest", metavar="ROLE", help="Role of the daemon: reads and writes rows.")
 @click.option(
-    "--reader", "readers", metavar="ROLE", multiple=True, help="Reads everything; repeat it for more."
+    "--reader",
+    "readers",
+    metavar="ROLE",
+    multiple=True,
+    help="Role that reads everything; repeat it for more.",
 )
 @click.option(
-    "--analyst", "analysts", metavar="ROLE", multiple=True, help="Reads the views alone; repeat it for more."
+    "--analyst",
+    "analysts",
+    metavar="ROLE",
+    multiple=True,
+    help="Role that reads only the views; repeat it for more.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the SQL, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Dry run: print the SQL.")
 @pass_session
 def grant_verb(
     session: Session,
@@ -202,9 +208,9 @@ def grant_verb(
     analysts: tuple[str, ...],
     dry_run: bool,
 ) -> int:
-    """Let PostgreSQL roles do what is theirs, and no more.
+    """Grant PostgreSQL roles the rights they need.
 
-    The roles must exist. Readers use every verb that only asks, analysts `sql` on the views; both with limits on time.
+    The roles must exist. Readers use every read-only verb, analysts `sql` on the views; both with limits on time.
     Run it as the owner of the database and its tables, or as a superuser, and again after an upgrade that brings new
     tables or views. Who may not alter the roles cannot set the limits, and only a superuser can revoke functions that
     write or lock in a READ ONLY transaction: the one statement that a superuser must run is printed then, and the exit
@@ -282,19 +288,19 @@ def backup_verb(session: Session, file: str) -> None:
 
 @click.command("restore")
 @click.argument("file", metavar="FROM", type=click.Path(dir_okay=False))
-@click.option("--replace", is_flag=True, help="Replace what the store holds now.")
+@click.option("--replace", is_flag=True, help="Replace the current contents of the store.")
 @pass_session
 def restore_verb(session: Session, file: str, replace: bool) -> int:
-    """Let the store be what a backup says.
+    """Restore the store from a backup.
 
     Only rows are taken from the backup: tables and views are made anew, nothing in it is run. A backup in which
     something acts, such as a trigger, or in which a table or view of ours was changed, is refused by name. Indexes,
-    views and tables of an administrator are told, and not restored.
+    views and tables of an administrator are listed, and not restored.
 
     Stop the daemon first. What log files have gained since the backup is read again by the next ingest, or by the
     daemon when it starts; labels and remarks of the time since are lost. In a new database, rights and limits of roles
-    are put back as `db grant` gives them, where those exist, and told; where this user may not set the limits, the one
-    statement that a superuser must run is printed, and the exit code is 3.
+    are put back as `db grant` gives them, where those exist, and listed; where this user may not set the limits, the
+    one statement that a superuser must run is printed, and the exit code is 3.
 
     \b
     lineage-store restore /srv/backups/lineage.db

@@ -44,7 +44,7 @@ _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
 @click.option(
     "--since",
     metavar="REVISION|DIR",
-    help="Only jobs that changed behind this revision, or behind the export in that directory.",
+    help="Only jobs that changed after this revision, or after the export in that directory.",
 )
 @pass_session
 def export_verb(session: Session, what: str | None, to: str, format_: str, since: str | None) -> None:
@@ -96,7 +96,7 @@ MOST_ROWS = 1000
     default=SQL_TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
-    help="End a statement that has no row after so long.",
+    help="Cancel the statement if no row arrives within this time.",
 )
 @listing_options
 @pass_session
@@ -145,18 +145,18 @@ LOOKS_EVERY_S, TRIES_AGAIN_EVERY_S = 0.25, 1.0
     default="now",
     show_default=True,
     metavar="TOKEN",
-    help="Go on behind a `since` of --json; 'all' begins with all jobs.",
+    help="Continue after this `since` token; 'all' starts with every job.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
-@click.option("--follow/--no-follow", default=True, help="Wait for more, or end when all is told.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
+@click.option("--follow/--no-follow", default=True, help="Keep following, or exit after the current changes.")
 @pass_session
 def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: bool, follow: bool) -> None:
-    """Tell what changes in the store, a line a change.
+    """Follow changes of the store, one per line.
 
     Jobs that are new or grew, or got a label or remark, and those that were removed; a job that changed several times
-    since the last look is told once. With CONDITION, as in `filter --where`, of the jobs that are there only those that
-    match when they change. While the database is away it is waited for. Whoever goes on with the `since` of the last
-    line misses nothing and is told nothing twice.
+    since the last check is listed once. With CONDITION, as in `filter --where`, only jobs that match when they
+    change, and all removed ones. While the database is unavailable it waits. Continuing with the `since` of the last
+    line misses nothing and repeats nothing.
 
     \b
     lineage-store tail
@@ -182,12 +182,12 @@ def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: 
                 if not follow:
                     raise
                 if error.message != trouble:
-                    session.note(f"{error} It is tried again.")
+                    session.note(f"{error} Will retry.")
                 trouble = error.message
                 time.sleep(TRIES_AGAIN_EVERY_S)
                 continue
             if trouble:
-                session.note("The database answers again.")
+                session.note("The database is available again.")
                 trouble = ""
             if not follow:
                 return

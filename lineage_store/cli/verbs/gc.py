@@ -47,27 +47,29 @@ _GONE_SHOWN = 5
     "--older-than",
     callback=seconds,
     metavar="TIME",
-    help="Jobs without an event or growth for so long, such as 90d.",
+    help="Only jobs without an event or growth for this long, such as 90d.",
 )
-@click.option("--where", "wheres", multiple=True, metavar="TEXT", help="Jobs that match, as in filter.")
-@click.option("--condition", metavar="JSON|@FILE", help="Jobs that match a search_condition.")
-@click.option("--missing", is_flag=True, help="Jobs of which no log file is left on disk.")
-@click.option("--policies", is_flag=True, help="What the settings keep_… name, as a daemon removes it.")
+@click.option("--where", "wheres", multiple=True, metavar="TEXT", help="Only jobs that match, as in filter.")
+@click.option("--condition", metavar="JSON|@FILE", help="Only jobs that match a search_condition.")
+@click.option("--missing", is_flag=True, help="Only jobs whose log files are all gone.")
+@click.option("--policies", is_flag=True, help="Apply the retention settings (keep_…) now.")
 @click.option(
     "--confirm",
     is_flag=True,
-    help="With --policies: also jobs beyond what policies may remove in a day. The clock is right, whatever it says.",
+    help="With --policies: also jobs beyond the daily limit, and although the clock looks wrong.",
 )
-@click.option("--dry-run", is_flag=True, help="List the jobs that would go, and remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--removed", is_flag=True, help="List the jobs that were removed, and by which rule.")
-@click.option("--restore", metavar="JOB", help="Let ingest read a removed job again.")
-@click.option("--removals", is_flag=True, help="List what was removed at one time, each with its number.")
+@click.option("--dry-run", is_flag=True, help="Dry run: list the jobs that would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--removed", is_flag=True, help="List removed jobs, and the rule that removed each.")
+@click.option("--restore", metavar="JOB", help="Restore a removed job: ingest reads it again.")
+@click.option(
+    "--removals", is_flag=True, help="List removals, with their numbers and how many jobs each removed."
+)
 @click.option(
     "--restore-removal",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Let ingest read all jobs of a removal again.",
+    help="Restore all jobs of a removal: ingest reads them again.",
 )
 @page_options
 @columns_option
@@ -98,16 +100,16 @@ def gc_verb(
     kept. Ingest leaves removed jobs alone until a newer log file shows up in their directory, or --restore; each gc
     prints the number by which --restore-removal brings back all that it removed.
 
-    One line on stderr says how the rules were understood. A --where that can be read in two ways is refused: put the
+    One line on stderr shows how the rules were understood. A --where that can be read in two ways is refused: put the
     value in quotes. So is a metric or user-defined value that no job has.
 
-    --policies does at once what a daemon does once an hour: jobs go that the settings keep_days, keep_jobs and
-    keep_store_bytes name, but none with a label or remark, unless keep_labelled is false; of long scalars of jobs that
-    keep_every_step_days names, few samples and keep_thinned_buckets buckets stay. In 24 hours policies remove no more
-    than 10 jobs of a base dir, or a tenth of its jobs if that is more; the others wait for --confirm.
+    --policies does now what a daemon does once an hour: it removes the jobs that keep_days, keep_jobs and
+    keep_store_bytes select, but none with a label or remark, unless keep_labelled is false; of long scalars of jobs
+    that keep_every_step_days selects, few samples and keep_thinned_buckets buckets stay. In 24 hours policies remove no
+    more than 10 jobs of a base dir, or a tenth of its jobs if that is more; the others wait for --confirm.
 
-    Nothing goes by age while the clock is more than eight days from what the store last wrote down; --confirm says that
-    it is right.
+    Nothing is removed by age while the clock differs by more than eight days from the store's last write; --confirm
+    says that the clock is right.
 
     \b
     lineage-store gc --older-than 90d --dry-run
@@ -178,9 +180,9 @@ def gc_verb(
 
 _ALONE = {
     "--removed": "lists what went before, of BASE_DIR or of all",
-    "--restore": "takes one job by its name, at once, with BASE_DIR or without",
+    "--restore": "takes only a job, with or without BASE_DIR",
     "--removals": "lists what went before, of BASE_DIR or of all",
-    "--restore-removal": "takes all jobs of one removal by its number, at once",
+    "--restore-removal": "takes only the number of a removal",
 }
 
 
@@ -221,7 +223,7 @@ def _remove(
         if not agreed(
             f"Remove {going}{rule} from the store{series}? Log files stay.", "say --yes, or --dry-run"
         ):
-            session.note("Nothing was removed.")
+            session.note("No job was removed.")
             return 1
     remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
     with session.working("Removing") as tell:
@@ -230,8 +232,8 @@ def _remove(
     click.echo(f"{_shown(done)} removed{back and ': back with '}{back}.")
     if rules is None and (waiting := sum(each.waits for each in store.expired_jobs(base_dir))):
         session.note(
-            f"{waiting:,} more wait: policies remove no more in a day by themselves. `lineage-store gc --policies "
-            "--dry-run` lists them; with --confirm they go."
+            f"{waiting:,} more need confirmation: retention has a daily limit. `lineage-store gc --policies "
+            "--dry-run` lists them; --confirm removes them."
         )
     if thins:
         with session.working("Thinning") as tell:
@@ -274,7 +276,7 @@ def _restore(session: Session, store: LineageStore, job: str, base_dir: str | No
     is_there = store.restore_job(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
     if not is_there:
-        session.note("No log file of it is on disk: it comes back only if one is put there.")
+        session.note("Its log files are gone: it comes back only when one is there again.")
     return 0
 
 
@@ -284,9 +286,7 @@ def _restore_removal(session: Session, store: LineageStore, number: int) -> int:
     if not done.gone:
         return 0
     some = ", ".join(done.gone[:_GONE_SHOWN]) + (", …" if len(done.gone) > _GONE_SHOWN else "")
-    session.note(
-        escaped(f"{len(done.gone):,} cannot come back, for no log file of theirs is on disk, such as {some}")
-    )
+    session.note(escaped(f"{len(done.gone):,} cannot be restored: their log files are gone, such as {some}"))
     return 3
 
 
@@ -295,13 +295,13 @@ def _restore_removal(session: Session, store: LineageStore, number: int) -> int:
 
 @click.command("forget")
 @click.argument("base_dir", type=PATH)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_session
 def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     """Remove a base dir from the store; log files stay.
 
     Everything that the store holds of its jobs goes, their labels and remarks included, which exist nowhere else. Log
-    files are not touched: what they hold comes back with the next ingest. Exits 6 while an ingester leads BASE_DIR.
+    files are not touched: what they hold comes back with the next ingest. Exits 6 while an ingester holds its lease.
 
     \b
     lineage-store forget /shared/summaries/run_7
@@ -314,7 +314,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
         found = store.holdings(path)
         what = _summary(found)
         if not (yes or agreed(f"Forget {path} ({what})? Its log files stay.")):
-            session.note("Nothing was forgotten.")
+            session.note("No base dir was forgotten.")
             return 1
         with session.working("Forgetting"):
             store.forget(path)
@@ -325,15 +325,15 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
 @click.command("move")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing.")
-@click.option("--force", is_flag=True, help="Also where log files that were read are not below NEW.")
+@click.option("--dry-run", is_flag=True, help="Dry run.")
+@click.option("--force", is_flag=True, help="Move even if ingested log files are missing below NEW.")
 @pass_session
 def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) -> None:
-    """Tell the store that a base dir is at another path.
+    """Record that a base dir has moved.
 
     For a mount that was renamed: jobs, samples, labels, remarks and what gc removed stay, and nothing is read again.
-    Log files are not touched: NEW must hold them already. Exits 6 while an ingester leads OLD: stop the daemon, and let
-    it follow NEW afterwards.
+    Log files are not touched: NEW must hold them already. Exits 6 while an ingester holds the lease of OLD: stop the
+    daemon, and let it follow NEW afterwards.
 
     \b
     lineage-store move /mnt/old/summaries /shared/summaries --dry-run
@@ -342,7 +342,7 @@ def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) 
     with session.open_store(writes=True) as store, session.working("Moving"):
         done = store.plan_move(old, new) if dry_run else store.move(old, new, force=force)
     what = f"{_summary(done.holdings)}; {done.files:,} log files"
-    lacking = f", {done.absent:,} of which are not there, such as {done.example}" if done.absent else ""
+    lacking = f", {done.absent:,} of which are missing, such as {done.example}" if done.absent else ""
     said = "would be at" if dry_run else "is at"
     click.echo(escaped(f"{done.old} {said} {done.new} now ({what}{lacking})."))
 

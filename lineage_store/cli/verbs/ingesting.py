@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 SHOWN_PROBLEMS = 3
 
 recursive_option = click.option(
-    "--recursive", is_flag=True, default=None, help="Look for jobs at any depth, not one level below."
+    "--recursive", is_flag=True, default=None, help="Search for jobs at any depth, not one level below."
 )
 
 
 @click.command("ingest")
 @click.argument("base_dirs", type=PATH, metavar="BASE_DIR...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Say what there is to read, and read nothing.")
+@click.option("--dry-run", is_flag=True, help="Dry run: list what would be read.")
 @recursive_option
 @pass_session
 def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recursive: bool | None) -> int:
-    """Read what log files have gained into the store.
+    """Read new contents of log files into the store.
 
     BASE_DIR is the directory of the job directories. Only what was not read before is read. Exits 3 when some files
     have problems: what is good in them is stored.
@@ -62,7 +62,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
                 _show_problems(session, store, report)
                 code = ExitCode.PARTLY_DONE
             if ended:
-                session.note("Stopped early; the next run goes on where this one ended.")
+                session.note("Stopped early; the next run continues where this one ended.")
                 return 128 + ended[0]
     return code
 
@@ -70,14 +70,14 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 @click.command("daemon")
 @click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
 @recursive_option
+@click.option("--until-eof", is_flag=True, help="Exit when stdin closes (for parent processes).")
 @click.option(
-    "--until-eof", is_flag=True, help="End when standard input does: for whoever starts it as a child."
+    "--metrics-port", type=click.IntRange(1, 65535), help="Serve metrics on this port of 127.0.0.1."
 )
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Tell metrics at this port of 127.0.0.1.")
 @click.option(
     "--shards",
     type=click.IntRange(1, MOST_SHARDS),
-    help="Divide the jobs of each base dir into so many parts, for as many daemons.",
+    help="Divide the jobs of each base dir into this many shards, for as many daemons.",
 )
 @pass_session
 def daemon_verb(
@@ -90,12 +90,12 @@ def daemon_verb(
 ) -> None:
     """Follow base dirs as their log files grow.
 
-    Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. SIGTERM and SIGINT let
-    it finish the transaction at hand and exit 0; on SIGHUP it reads the settings file again. Exits 7, to be started
-    anew, when a base dir makes no progress for progress_deadline_s.
+    Without BASE_DIR those of the setting `base_dirs`. New samples are in SQL within 3 seconds. On SIGTERM and SIGINT
+    it finishes the current transaction and exits 0; on SIGHUP it reloads the settings file. Exits 7, to be
+    restarted, when a base dir makes no progress for progress_deadline_s.
 
-    Daemons share base dirs, and the shards of one: each leads as many as the others, and a dead one's are taken over.
-    The number of shards stays with the base dir until a daemon is started with another one.
+    Daemons share base dirs, and the shards of one: each holds as many leases as the others; those of a dead one are
+    taken over. The number of shards stays with the base dir until a daemon is started with another one.
 
     \b
     lineage-store daemon /shared/summaries
@@ -166,18 +166,20 @@ _DEFAULTS = Settings()
 
 @click.command("serve")
 @click.argument("base_dirs", type=PATH, metavar="[BASE_DIR]...", nargs=-1)
-@click.option("--host", metavar="ADDRESS", help=f"Listen at this address.  [default: {_DEFAULTS.serve_host}]")
+@click.option("--host", metavar="ADDRESS", help=f"Address to listen on.  [default: {_DEFAULTS.serve_host}]")
 @click.option(
-    "--port", type=int, help=f"Listen at this port; 0: any that is free.  [default: {_DEFAULTS.serve_port}]"
+    "--port", type=int, help=f"Port to listen on; 0: any free port.  [default: {_DEFAULTS.serve_port}]"
 )
-@click.option("--url-path-prefix", metavar="PATH", help="What all paths begin with, behind a proxy.")
-@click.option("--token-file", metavar="FILE", help="Ask for the token in it; needed where others may ask.")
+@click.option("--url-path-prefix", metavar="PATH", help="URL prefix, when behind a proxy.")
 @click.option(
-    "--allow-remarks", is_flag=True, default=None, help="Take labels and remarks without a token too."
+    "--token-file",
+    metavar="FILE",
+    help="File with the access token; required unless only this host can connect.",
 )
+@click.option("--allow-remarks", is_flag=True, default=None, help="Allow annotations without a token.")
 @recursive_option
 @click.option(
-    "--mindinsight-ui", metavar="DIR", help="Show MindInsight's own page, in DIR, at /mindinsight/."
+    "--mindinsight-ui", metavar="DIR", help="Serve MindInsight's own page, in DIR, at /mindinsight/."
 )
 @click.option("--no-open", is_flag=True, help="Open no browser.")
 @pass_session
@@ -195,8 +197,8 @@ def serve_verb(
 ) -> None:
     """Serve what is in the store over HTTP.
 
-    With BASE_DIR a daemon follows those as long as the server runs, in a process of its own; one that leads them
-    already is used. Without, what is in the store is shown. The extra `web` must be installed.
+    With BASE_DIR a daemon follows those as long as the server runs, in a process of its own; one that follows
+    them already is used. Without, what is in the store is shown. The extra `web` must be installed.
 
     \b
     lineage-store serve /shared/summaries

@@ -71,11 +71,13 @@ _FILE_COLUMNS = (
 @click.option(
     "--outcome",
     callback=one_of(tuple(Outcome)),
-    help=f"Only jobs whose training ended so: {', '.join(Outcome)}.",
+    help=f"Only jobs with this outcome of the training: {', '.join(Outcome)}.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Jobs in a page.")
-@click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="Which page, from 1.")
-@click.option("--after", metavar="CURSOR", help="The page behind this cursor, which the page before tells.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Jobs per page.")
+@click.option("--page", type=click.IntRange(min=1), default=1, show_default=True, help="Page number, from 1.")
+@click.option(
+    "--after", metavar="CURSOR", help="Continue after this cursor, which the previous page printed."
+)
 @columns_option
 @style_options
 @pass_session
@@ -91,7 +93,7 @@ def jobs_verb(
 ) -> None:
     """List jobs, most recently updated first, a page at a time.
 
-    Those of BASE_DIR, or of all base dirs. Where there are more, stderr tells the cursor to go on with.
+    Those of BASE_DIR, or of all base dirs. If there are more, stderr shows the cursor for --after.
 
     \b
     lineage-store jobs
@@ -140,13 +142,13 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     type=click.IntRange(0, LARGEST_LABEL),
     help=f"A number from 0 to {LARGEST_LABEL} (MindInsight's tag).",
 )
-@click.option("--remark", help="Text of up to 128 characters; an empty one takes the remark away.")
+@click.option("--remark", help="Text of up to 128 characters; an empty one deletes the remark.")
 @base_dir_option
 @pass_session
 def annotate_verb(
     session: Session, job: str, label: int | None, remark: str | None, base_dir: str | None
 ) -> None:
-    """Put a label or a remark on a job, for good.
+    """Label a job or add a remark.
 
     \b
     lineage-store annotate ./run_7 --label 3 --remark "diverges after epoch 5"
@@ -206,16 +208,14 @@ _OF_JOBS = tuple(field.name for field in OF_JOBS if field.table == "train_job")
     "--condition", metavar="JSON|@FILE", help="A search_condition as JSON, or a file that holds one."
 )
 @click.option("--sort", "sorts", multiple=True, metavar="NAME[:desc]", help="Sort by it; repeat it for ties.")
-@click.option("--limit", type=int, help=f"Jobs in a page, 1 to 100.  [default: {PAGE_ROWS}]")
-@click.option("--page", type=click.IntRange(min=1), help="Which page, from 1.  [default: 1]")
-@click.option("--all", "everything", is_flag=True, help="Every job that matches, on one page.")
+@click.option("--limit", type=int, help=f"Jobs per page, 1 to 100.  [default: {PAGE_ROWS}]")
+@click.option("--page", type=click.IntRange(min=1), help="Page number, from 1.  [default: 1]")
+@click.option("--all", "everything", is_flag=True, help="All matching jobs, on one page.")
 @click.option(
-    "--columns", metavar="NAME,...", help="What to show, such as network,metric/accuracy,state,updated_at."
+    "--columns", metavar="NAME,...", help="Columns to show, such as network,metric/accuracy,state,updated_at."
 )
-@click.option("--refresh/--no-refresh", default=None, help="Read all log files of BASE_DIR first, or none.")
-@click.option(
-    "--count/--no-count", default=True, help="Say how many match, which of very many takes a while."
-)
+@click.option("--refresh/--no-refresh", default=None, help="Ingest BASE_DIR first, or not at all.")
+@click.option("--count/--no-count", default=True, help="Count all matches (slow for very many).")
 @click.option("--explain", is_flag=True, help="Show the SQL and the database's plan instead of running it.")
 @style_options
 @pass_session

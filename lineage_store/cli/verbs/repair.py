@@ -49,7 +49,7 @@ _COLUMNS = [field.name for field in fields(Finding)]
 
 @click.command("problems")
 @click.argument("base_dir", type=PATH, required=False)
-@click.option("--all", "everything", is_flag=True, help="Those that went away too.")
+@click.option("--all", "everything", is_flag=True, help="Include resolved problems.")
 @page_options
 @columns_option
 @style_options
@@ -62,7 +62,7 @@ def problems_verb(
     page: int | None,
     style: Style,
 ) -> None:
-    """List what ingest could not do, and the remedies.
+    """List the problems of log files, and the remedies.
 
     What, where, since when, and what to do: the open problems of BASE_DIR, or of all base dirs, the newest first. One
     problem is about all places of a log file that have it. Without --limit, a table has 100 of them, some of every job.
@@ -91,14 +91,14 @@ def problems_verb(
             "... and more: `lineage-store problems --limit 100 --page 2`, or --json, has all of them."
         )
     if not found and page in (None, 1):
-        session.note("No problem is open." if not everything else "There never was a problem.")
+        session.note("No open problems." if not everything else "No problems, open or resolved.")
 
 
 @click.command("retry")
 @click.argument("path", type=PATH, required=False)
 @pass_session
 def retry_verb(session: Session, path: str | None) -> int:
-    """Try again what is in trouble, now.
+    """Retry log files that have problems.
 
     Log files that could not be read, are gone, torn, or have bytes that make no frame; those that lost bytes are read
     from the start. PATH is a log file, a job's directory or a base dir; without it, all base dirs. A daemon gives way
@@ -117,9 +117,7 @@ def retry_verb(session: Session, path: str | None) -> int:
 
 @click.command("reingest")
 @click.argument("job", type=PATH)
-@click.option(
-    "--base-dir", type=PATH, metavar="DIR", help="Base dir of the job, where its id alone does not tell."
-)
+@click.option("--base-dir", type=PATH, metavar="DIR", help="Base dir of the job, if its id is ambiguous.")
 @pass_session
 def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     """Read a job again from its first byte.
@@ -142,7 +140,7 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
 
 def _tell(session: Session, done: Reread, left: Sequence[Finding]) -> int:
     click.echo(
-        f"{done.tried:,} log files tried again, {done.from_start:,} of them from the start; "
+        f"{done.tried:,} log files retried, {done.from_start:,} of them from the start; "
         f"read {done.events:,} events ({done.bytes_read:,} bytes)."
     )
     if done.kept_back:
@@ -189,11 +187,15 @@ _LEDGER = (
 
 @click.command("verify")
 @click.argument("place", type=PATH, metavar="[BASE_DIR|JOB]", required=False)
-@click.option("--sample", type=click.IntRange(min=1), help="So many log files of each base dir, at random.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    help="Check only this many log files per base dir, chosen at random.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
 def verify_verb(session: Session, place: str | None, sample: int | None, as_json: bool) -> int:
-    """Prove the store against the log files.
+    """Compare the store with the log files.
 
     Reads them again, frame by frame, and compares: every byte is ingested, quarantined or pending; samples, statistics,
     lineage and payload references are as the file says. Changes nothing. Exits 1 when something differs, 3 when files
@@ -263,14 +265,14 @@ COLUMNS = ("position", "length", "state", "step", "wall_at", "content")
     type=click.IntRange(min=1),
     default=SHOWN_FRAMES,
     show_default=True,
-    help="Good frames at most.",
+    help="Show at most this many valid frames.",
 )
 @click.option("--all", "everything", is_flag=True, help="Every frame, not only the first.")
 @columns_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, every frame included.")
 @pass_session
 def inspect_verb(session: Session, file: str, limit: int, everything: bool, as_json: bool) -> None:
-    """Take a log file apart, frame by frame.
+    """List the frames of a log file.
 
     Where frames stand, whether their checksums hold, what they contain. What is no frame is always listed: suspect
     ranges, and the pending end of a live file. Needs no store.
@@ -302,7 +304,7 @@ def inspect_verb(session: Session, file: str, limit: int, everything: bool, as_j
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
 def why_verb(session: Session, path: str, as_json: bool) -> None:
-    """Tell why a file or job is (not) in the store.
+    """Explain why a file or job is (not) in the store.
 
     PATH is a log file or a job's directory.
 

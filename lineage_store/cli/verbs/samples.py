@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options --start, --stop and --device, which the verb gets under these names."""
-    start = click.option("--start", type=int, metavar="STEP", help="From this step on.")
-    stop = click.option("--stop", type=int, metavar="STEP", help="Up to but not including this step.")
+    start = click.option("--start", type=int, metavar="STEP", help="First step.")
+    stop = click.option("--stop", type=int, metavar="STEP", help="End before this step.")
     device = click.option("--device", type=int, metavar="N", help="Only this device.")
     return start(stop(device(command)))
 
@@ -91,7 +91,7 @@ def scalars_verb(
 ) -> None:
     """Print or draw every step of a scalar, of one job or several.
 
-    What a restart wrote again replaces what was superseded. Rows of several jobs tell which. Several devices of a job
+    What a restart wrote again replaces what was superseded. Rows of several jobs name the job. Several devices of a job
     interleave unless --device names one: a step that several wrote is the later log file's, and a note says so.
 
     \b
@@ -150,7 +150,7 @@ to_option = click.option(
     type=PATH,
     metavar="DIR",
     required=True,
-    help="Where to; it is made if it is not there.",
+    help="Output directory; created if missing.",
 )
 
 

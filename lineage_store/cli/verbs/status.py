@@ -46,17 +46,17 @@ CYCLE_COLUMNS = (
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Show at most so many open problems.",
+    help="Show at most this many open problems.",
 )
-@click.option("--cycles", type=click.IntRange(min=1), help="Show the last passes, so many per base dir.")
-@click.option("--check", is_flag=True, help="Tell only what is not well, and exit 1 or 3 for it.")
+@click.option("--cycles", type=click.IntRange(min=1), help="Show this many of the last passes per base dir.")
+@click.option("--check", is_flag=True, help="Show only what is wrong, and exit 1 or 3 for it.")
 @click.option(
     "--within",
     callback=seconds,
     default="60s",
     show_default=True,
     metavar="TIME",
-    help="With --check: a base dir must be led, or have been searched so lately.",
+    help="With --check: maximum age of the last full search.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
@@ -69,17 +69,16 @@ def status_verb(
     within: float,
     as_json: bool,
 ) -> int:
-    """Tell how the store stands.
+    """Show the status of the store.
 
-    Per base dir: who leads it or each of its shards, how far behind ingest is, jobs by state, open problems and the
-    last pass; and what daemons on this host say of it, also while the database cannot be written or does not answer
+    Per base dir: who holds its lease, or that of each shard, how far behind ingest is, jobs by state, open problems and
+    the last pass; and what daemons on this host report, also while the database cannot be written or does not answer
     (exit 5).
 
-    With --check a sentence for each thing that is not well, and an exit code: 0 all is well; 1 somewhere nothing is
-    read (no ingester leads, the base dir cannot be listed, log files wait and none is read, or a daemon on this host
-    cannot go on); 3 some log files are suspect, poisonous, torn or unreadable, the others are read, or more come than
-    are read; 5 the database is unreachable or locked. A backlog that is being read is told with its time left, and is
-    no failure.
+    With --check a sentence for each problem, and an exit code: 0 all is well; 1 somewhere nothing is read (nobody
+    holds the lease, the base dir cannot be listed, log files wait and none is read, or a daemon on this host fails); 3
+    some log files are suspect, quarantined, torn or unreadable, the others are read, or the backlog grows; 5 the
+    database is unreachable or locked. A backlog that is being read is shown with its time left, and is no failure.
 
     \b
     lineage-store status
@@ -119,8 +118,8 @@ def status_verb(
 def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int:
     """Check what ingest needs; exit 1 if something fails.
 
-    Looks at versions, the database and where it lies; and for DIR and the base dirs of the settings and the store at
-    the filesystem, permissions, depth and who leads.
+    Checks versions, the database and its place; and for DIR and the base dirs of the settings and the store the
+    filesystem, permissions, depth and who holds the lease.
 
     \b
     lineage-store doctor
@@ -256,7 +255,7 @@ def config_verb() -> None:
 @listing_options
 @pass_session
 def show_verb(session: Session, style: Style) -> None:
-    """Print every setting, its value, where that comes from, and what it means.
+    """Print every setting: its value, where that comes from, what it means.
 
     Later sources win: default, settings file, LINEAGE_STORE_* variables, flags.
 
@@ -286,7 +285,7 @@ def show_verb(session: Session, style: Style) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_verb(context: click.Context, shell: str) -> None:
-    """Print what a shell reads to complete verbs and options.
+    """Print a shell's completion script for verbs and options.
 
     \b
     lineage-store completion bash > ~/.local/share/bash-completion/completions/lineage-store

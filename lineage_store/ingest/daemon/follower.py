@@ -33,7 +33,7 @@ from lineage_store.errors import (
 from lineage_store.findings import Finding, finding, of_database
 from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest import lease as base_dirs
-from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus
+from lineage_store.ingest.daemon.status_file import ACTIVE, STANDBY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.lease import divide, release_lease
 from lineage_store.ingest.pipeline import Ingester, record_cycle
@@ -98,8 +98,8 @@ class Follower:
 
     @property
     def status(self) -> DaemonStatus:
-        """Whether this follower leads or stands by, and what keeps it from reading."""
-        state = STANDS_BY if self._lease is None else LEADS
+        """Whether this follower is active or standby, and what keeps it from reading."""
+        state = STANDBY if self._lease is None else ACTIVE
         return DaemonStatus(str(self._base_dir), self._holder, state, self._backoff.finding, self.shard)
 
     def tick(self) -> None:
@@ -110,7 +110,7 @@ class Follower:
         if self.leaves:
             if not self.is_closed:
                 self.close()
-                log.info("let go", extra={"base_dir": str(self._base_dir), "shard": self.shard})
+                log.info("lease released", extra={"base_dir": str(self._base_dir), "shard": self.shard})
             return
         if self._backoff.is_over():
             self._at_work = True
@@ -168,7 +168,7 @@ class Follower:
         except LeaseLostError as error:
             self._lease = None
             self._forget_batches()
-            log.warning("lost the lead", extra={"base_dir": str(self._base_dir), "reason": error.message})
+            log.warning("lease lost", extra={"base_dir": str(self._base_dir), "reason": error.message})
         except _EXPECTED as error:
             self._fail(error, expected=True)
         except Exception as error:  # noqa: BLE001 - one base dir's surprise must not end the others' work
@@ -222,7 +222,7 @@ class Follower:
             # Revisions are times in ms.
             changed_at, was = (iso(from_unix(each // 1000)) for each in (revision, before))
             fields = {"base_dir": str(self._base_dir), "changed_at": changed_at, "was": was}
-            log.warning("the store is an older one", extra=fields)
+            log.warning("store went back in time", extra=fields)
         return revision < before
 
     def _beat_and_ask(self) -> bool:
@@ -241,7 +241,7 @@ class Follower:
         self._is_older(base_dir_id)  # not yet asked by `_work` when a failure ended the previous lead
         with reading(self._engine) as connection:
             searched_before = registry.discovered_at(connection, base_dir_id)
-        log.info("leads", extra={**place, "epoch": lease.epoch})
+        log.info("lease acquired", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
         self._keeping.forget()
         self._forget_batches()
@@ -270,7 +270,7 @@ class Follower:
     def _stand_by(self, error: LeaseHeldError) -> None:
         if self._stands_by_for != error.message:
             fields = {"base_dir": str(self._base_dir), "reason": error.message, "remedy": error.hint}
-            log.info("stands by", extra=fields)
+            log.info("standby", extra=fields)
         self._stands_by_for = error.message
         with suppress(ReaderStuckError):
             self._reader.close()  # with many shards, most followers of a daemon stand by and need no process
@@ -385,7 +385,7 @@ class Passes:
                 self._cycle_row_due = time.monotonic() + QUIET_CYCLE_S
         if counts.bytes_read:
             numbers = {"files": counts.files_read, "events": counts.events, "bytes": counts.bytes_read}
-            log.info("read", extra={"base_dir": str(this.base_dir), **numbers})
+            log.info("files read", extra={"base_dir": str(this.base_dir), **numbers})
         return counts
 
 
@@ -400,7 +400,7 @@ def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> No
     }
     if any(counts.values()):
         since = "never" if searched_at is None else iso(searched_at)
-        log.info("reads what came since", extra={"base_dir": str(base_dir), "searched_at": since, **counts})
+        log.info("catching up", extra={"base_dir": str(base_dir), "searched_at": since, **counts})
 
 
 def _is_busy(this: Ingester) -> bool:
@@ -470,7 +470,7 @@ class Backoff:
         if self.finding is not None:
             lasted_s = round(time.monotonic() - self._since, 1)
             fields = {"base_dir": self.base_dir, "finding": _name(self.finding), "lasted_s": lasted_s}
-            log.info("goes on", extra=fields)
+            log.info("recovered", extra=fields)
         self.failures, self.finding = 0, None
 
 

@@ -32,7 +32,7 @@ from lineage_store.config import SETTING_FIELDS, Settings
 from lineage_store.errors import ConfigError, ExitCode
 from lineage_store.findings import finding
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.daemon.status_file import LEADS, STANDS_BY, DaemonStatus, StatusFile
+from lineage_store.ingest.daemon.status_file import ACTIVE, STANDBY, DaemonStatus, StatusFile
 from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, StandstillWatch
 from lineage_store.program import handled
 from lineage_store.store.database.db import identity, require_writable
@@ -104,7 +104,7 @@ def _watch(
             asked.clear()
             return True
         if moved_s := clock.moved_s():
-            log.warning("the clock was set", extra={"moved_s": round(moved_s, 3)})
+            log.warning("clock changed", extra={"moved_s": round(moved_s, 3)})
             _wake(scheduler)
         if crew.adapt(wanted):
             _wake(scheduler)  # a follower that leaves closes at its next tick
@@ -137,9 +137,9 @@ def _quiet(follower: Follower, deadline_s: float) -> DaemonStatus:
 
 
 def _status(statuses: Sequence[DaemonStatus]) -> str:
-    """Return the state of all followers in a line: `2 leads; /runs: database full`."""
+    """Return the state of all followers in a line: `2 active; /runs: database full`."""
     counts = Counter(each.state for each in statuses if each.finding is None)
-    well = [f"{counts[state]} {state}" for state in (LEADS, STANDS_BY) if counts[state]]
+    well = [f"{counts[state]} {state}" for state in (ACTIVE, STANDBY) if counts[state]]
     return "; ".join([*well, *(f"{each.base_dir}: {each.title}" for each in statuses if each.finding)])
 
 
@@ -284,14 +284,14 @@ def reloaded(before: Wanted, reload: Callable[[], Wanted]) -> Wanted:
     try:
         after = reload()
     except ConfigError as error:
-        log.error("settings refused", extra={"reason": error.message, "remedy": error.hint})
+        log.error("settings reload failed", extra={"reason": error.message, "remedy": error.hint})
         return before
     old, new = before.settings, after.settings
     names = [each.name for each in SETTING_FIELDS if getattr(old, each.name) != getattr(new, each.name)]
     fields = {"changed": names, "base_dirs": [str(base_dir) for base_dir in after.base_dirs]}
-    log.info("settings read again", extra=fields)
+    log.info("settings reloaded", extra=fields)
     if waiting := [name for name in names if name in _NEED_A_RESTART]:
-        log.warning("settings wait for a restart", extra={"settings": waiting})
+        log.warning("settings need restart", extra={"settings": waiting})
     if all(name.startswith(_OF_OTHERS) for name in names):
         return replace(after, settings=old)
     return after

@@ -30,7 +30,7 @@ from lineage_store.store.leases import begun
 log = logging.getLogger(__name__)
 
 MEMORY = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path(tempfile.gettempdir())  # noqa: S108 - see `_private`
-LEADS, STANDS_BY = "leads", "stands by"
+ACTIVE, STANDBY = "active", "standby"
 STOPPED, ENDED = "daemon_stopped", "daemon_ended"
 _DIRECTORY = "lineage-store-{}"
 _LONGEST = 1 << 20
@@ -47,7 +47,7 @@ class DaemonStatus:
     holder: str
     """The daemon, as leases name it: host, process id, nonce."""
     state: str
-    """`leads` or `stands by`, as last written by the daemon."""
+    """`active` (it holds the lease) or `standby`, as last written by the daemon."""
     finding: Finding | None = None
     """What keeps the daemon from reading; None: nothing."""
     shard: int = 0
@@ -92,7 +92,7 @@ class StatusFile:
         except OSError as error:
             if not self._written:
                 fields = {"path": str(self._path), "reason": error.strerror}
-                log.warning("`status` will not know how this daemon is", extra=fields)
+                log.warning("status file not written; `status` cannot show this daemon", extra=fields)
         self._written = text
 
     def remove(self) -> None:
@@ -111,7 +111,7 @@ def _checked(status: DaemonStatus, content: _Content) -> DaemonStatus:
     """Return a status with the finding that the daemon has ended or is stopped, if it has or is."""
     pid, since = content.pid, status.finding.since if status.finding else None
     if content.is_past():
-        how = content.ended or "without a word; it was killed, most likely"
+        how = content.ended or "without a message; probably it was killed"
         return replace(status, finding=finding(ENDED, status.base_dir, since=since, pid=pid, how=how))
     if is_stopped(pid):
         return replace(status, finding=finding(STOPPED, status.base_dir, since=since, pid=pid))

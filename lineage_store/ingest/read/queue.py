@@ -251,7 +251,9 @@ def reader_of(files: int, settings: Settings) -> AbstractContextManager[Reader]:
         try:
             worker.start(fill.__module__)
         except (OSError, ReaderStuckError) as error:
-            log.warning("no reading process, files are read in a thread", extra={"reason": str(error)})
+            log.warning(
+                "reading process unavailable, files are read in a thread", extra={"reason": str(error)}
+            )
         else:
             return closing(worker)
     return ThreadPoolExecutor(1, "read-ahead")
@@ -441,7 +443,7 @@ class Apart:
                 self._worker.submit(os.nice, _NICENESS).result()
             pending = self._worker.submit(fill, base_dir, [file], self._settings, now)
         except (OSError, ReaderStuckError) as error:
-            log.warning("no process to read files apart", extra={"reason": str(error)})
+            log.warning("slow-file reader unavailable", extra={"reason": str(error)})
             self.add(file, rests_s=self._settings.reading_deadline_s)
             return
         self._begun = _Reading(file, pending, self._worker.limit())

@@ -218,7 +218,7 @@ class ExportDirectory:
             self._directory.close()
             raise LineageParamValueError(
                 f"{directory} {what}.",
-                hint="Export into a new or an empty directory, into which nobody else exports; one without "
+                hint="Export into a new or an empty directory, that no other export writes to; one without "
                 "manifest.json is unfinished, remove it.",
             )
 

@@ -269,8 +269,10 @@ class Watcher:
                 self._tell_state(kind_of(error), error.message, error.hint or "")
             except Exception as error:
                 if self._trouble != _UNFORESEEN:
-                    log.error("Looking for changes failed.", exc_info=error)
-                self._tell_state(_UNFORESEEN, "Looking for changes failed.", "The server's log tells more.")
+                    log.error("Polling for changes failed; retrying.", exc_info=error)
+                self._tell_state(
+                    _UNFORESEEN, "Polling for changes failed; retrying.", "See the server's log."
+                )
             return True
 
     def _look(self, follower: Follower) -> None:

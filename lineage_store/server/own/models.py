@@ -48,7 +48,7 @@ class Standby(BaseModel):
 
     is_up: bool
     lag_s: float | None = Field(description="Since the last commit that it shows; 0: it shows all.")
-    lag_bytes: int | None = Field(description="Of the write-ahead log; null: the primary does not tell.")
+    lag_bytes: int | None = Field(description="Of the write-ahead log; null: the primary does not report it.")
     shows: datetime | None = Field(description="When that commit was made.")
 
 
@@ -58,7 +58,7 @@ class Backlog(BaseModel):
     base_dir: str
     files: int
     bytes: int
-    bytes_per_s: float | None = Field(description="How fast they are read; null: nothing was read lately.")
+    bytes_per_s: float | None = Field(description="How fast they are read; null: nothing was read recently.")
     left_s: float | None = Field(description="How long that takes.")
     finding: Finding
 
@@ -69,7 +69,9 @@ class Health(BaseModel):
     findings: list[Finding]
     backlogs: list[Backlog] = Field(description="Of base dirs where log files wait to be read.")
     base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
-    standby: Standby | None = Field(description="Who answers what is asked, where the settings name one.")
+    standby: Standby | None = Field(
+        description="The standby that answers questions, if the settings name one."
+    )
 
 
 class BaseDir(BaseModel):
@@ -95,9 +97,7 @@ class Job(BaseModel):
     state: str | None = Field(
         description="reading, live, stalled, finished or missing; null: it has just gone."
     )
-    outcome: str | None = Field(
-        description="completed, failed or interrupted; null: it is live, or nobody knows."
-    )
+    outcome: str | None = Field(description="completed, failed or interrupted; null: it is live, or unknown.")
     updated_at: datetime | None
 
 
@@ -268,7 +268,7 @@ class Series(BaseModel):
     """Curves, on one grid of steps."""
 
     curves: list[Curve]
-    missing: list[int] = Field(description="Which of the series that were asked for are not there, from 0.")
+    missing: list[int] = Field(description="Which of the series that were asked for are missing, from 0.")
 
 
 class Payload(BaseModel):
@@ -308,5 +308,5 @@ class ChangesPage(BaseModel):
     """Changes, in the order of each base dir's revisions."""
 
     changes: list[Change]
-    since: str = Field(description="The token to go on with.")
+    since: str = Field(description="The token to continue with.")
     more: bool = Field(description="Whether there are more already.")

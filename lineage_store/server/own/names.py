@@ -21,7 +21,7 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.texts import from_stored, to_stored
 
 _KEY_DIGITS = 12
-_Base = Annotated[str, Path(description="Key of a base dir, as `GET base-dirs` tells it.")]
+_Base = Annotated[str, Path(description="Key of a base dir, as `GET base-dirs` lists it.")]
 _Name = Annotated[
     str,
     Path(

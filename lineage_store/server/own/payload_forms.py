@@ -50,7 +50,7 @@ def payload(source: PayloadSource, step: int, form: str, part: str) -> Answer:
             return Answer(_npy(read), "application/octet-stream")
         if read.size > MOST_NUMBERS:
             raise RequestRefusedError(
-                f"The tensor has {read.size:,} numbers, and JSON is given for {MOST_NUMBERS:,} at most.",
+                f"The tensor has {read.size:,} numbers, and the limit for JSON is {MOST_NUMBERS:,} at most.",
                 hint="Ask for a part, as in part=0:10,:, or for form=npy.",
                 reason="answer_too_large",
             )

@@ -79,9 +79,7 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
         _fill(engine, table, by_jobs, told)
     pause_s = LOCK_WAIT_MS / 1000
     while not _is_finished(engine, by_jobs):
-        told(
-            "Somebody reads or writes the samples for long: the new tables take their place when that has ended."
-        )
+        told("A session has the samples in use for long: the new tables take their place when it ends.")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 10.0)
     with _step(engine) as connection:
@@ -102,7 +100,7 @@ def drop_vacated(engine: Engine) -> None:
     for table in SAMPLE_TABLES:
         if not any(_is_dropped(engine, table) for _ in range(_DROP_TRIES)):
             log.warning(
-                "%s is read for long: the next removal drops the partitions that have no jobs.", table
+                "%s is in use for long: the next removal drops the partitions that have no jobs.", table
             )
 
 

@@ -96,7 +96,7 @@ the server's files and programs."""
 _ONLY_READING = (
     "Only reading is allowed here, one statement at a time: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW."
 )
-_NO_EFFECTS = "Here, statements may read and compute, and nothing else."
+_NO_EFFECTS = "Statements may only read and compute here."
 _ONLY_READERS = (
     "Ask as a role that is neither a superuser nor close to one: `lineage-store db grant --reader ROLE` (or --analyst) "
     "gives it the right to read."
@@ -270,7 +270,9 @@ def _refuse_writing(cursor: psycopg.Cursor[Any], statement: str) -> None:
     identifier with escapes, which is refused.
     """
     if re.search(r'(?i)\bu&"', statement):
-        raise _refused('identifiers with escapes (U&"…") are not allowed here', "Write the name as it is.")
+        raise _refused(
+            'identifiers with escapes (U&"…") are not allowed here', "Write the name without escapes."
+        )
     text = statement.lower()
     words = {"words": [*{*_WORD.findall(text)}], "called": [*{*_CALLED.findall(text)}]}
     cursor.execute(_WRITING, {**words, "others": [*_OTHERS_THAT_WRITE]})
@@ -299,14 +301,14 @@ def _refusals_named(errors: type[Exception], deadline: _Deadline) -> Iterator[No
             ) from error
         if deadline.ran_out:
             raise LineageQuerySummaryDataError(
-                f"The statement took longer than {deadline.seconds:g} s to its first row and was ended.",
+                f"The statement took longer than {deadline.seconds:g} s to its first row and was cancelled.",
                 hint="Narrow it down, or allow more with --timeout SECONDS.",
             ) from error
         words = str(error).strip().splitlines()[0].rstrip(".")
         cause, remedy = cause_of(error, words, None)
         if cause == Cause.CONFLICT:
             raise DatabaseUnavailableError(
-                f"The statement was ended: {words}.", hint=remedy, cause=cause
+                f"The statement was cancelled: {words}.", hint=remedy, cause=cause
             ) from error
         raise _refused(words, _hint(words)) from error
 

@@ -81,7 +81,7 @@ def find_job(
     if Path(text).is_absolute():
         raise TrainJobNotFoundError(
             f"{text} is not below a base dir of the store ({', '.join(known)}).",
-            hint=f"`lineage-store why {text}` tells what to do.",
+            hint=f"`lineage-store why {text}` explains what to do.",
         )
     train_id = _train_id(text)
     return known[0] if len(known) == 1 else _only_one_with(store, train_id, removed=removed), train_id

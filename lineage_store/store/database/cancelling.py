@@ -61,9 +61,7 @@ class Cancellation:
 
     def _require_somebody(self) -> None:
         if self._cancelled.is_set():
-            raise DatabaseUnavailableError(
-                "Nobody waits for the answer to this question.", cause=Cause.TIMEOUT
-            )
+            raise DatabaseUnavailableError("The client no longer waits for this answer.", cause=Cause.TIMEOUT)
 
 
 _CURRENT: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)

@@ -156,7 +156,7 @@ def _refuse_out_of_reach(path: Path) -> None:
         path.stat()
     except PermissionError as error:
         raise PermissionDeniedError(
-            f"The SQLite store {path} cannot be reached: this user may not look into its directory.",
+            f"The SQLite store {path} cannot be reached: this user may not enter its directory.",
             hint="Be its user, or read a snapshot that its user makes (`lineage-store publish FILE`).",
             cause=Cause.CLOSED,
         ) from error
@@ -226,7 +226,7 @@ def read_only_uri(path: Path) -> str:
     log, index = beside(path, "-wal"), beside(path, "-shm")
     if _has_write_ahead_log(path) and not (log.exists() and index.exists()):
         raise DatabaseUnavailableError(
-            f"The SQLite store {path} cannot be read now: it keeps a write-ahead log, nobody has it open, and "
+            f"The SQLite store {path} cannot be read now: it keeps a write-ahead log, no process has it open, and "
             f"this user may not make {log.name} and {index.name}, without which SQLite does not read it.",
             hint="Read it while its user's daemon runs, read a snapshot that its user makes "
             "(`lineage-store publish FILE`), or be its user.",

@@ -143,7 +143,7 @@ def require_writable(engine: Engine) -> None:
     """Raise ReadOnlyStoreError if the engine was opened for reading only."""
     if is_read_only(engine):
         raise ReadOnlyStoreError(
-            f"The store {safe_url(engine.url)} is open for reading only: nothing is changed in it.",
+            f"The store {safe_url(engine.url)} is open read-only: it cannot be changed.",
             hint="Open it without read_only, as somebody who may write.",
         )
 

@@ -23,8 +23,8 @@ ONLY_READS = (
 )
 READ_ONLY = "The file or its directory is read-only for this user."
 _HALF_MADE = (
-    "A process was killed while it made this file; what it began is taken back by the next command that writes, "
-    "such as `lineage-store init`: run that, or its own again."
+    "A process was killed while it made this file; the next command that writes rolls back what it began: "
+    "run it again, or `lineage-store init`."
 )
 _NOT_GRANTED = (
     "An administrator of the database grants what is missing: `lineage-store db grant --reader ROLE` for questions, "
@@ -34,7 +34,7 @@ _NOT_READABLE = (
     "This user may not read the file: its owner lets others read it and the files beside it (chmod g+r), or makes a "
     "snapshot for them (`lineage-store publish FILE`)."
 )
-TOO_LONG = "The statement was ended: ask for less, or allow more with the setting statement_timeout_s."
+TOO_LONG = "The statement was cancelled: ask for less, or allow more with the setting statement_timeout_s."
 _OF_SQLITE = {
     5: Cause.LOCKED,
     6: Cause.LOCKED,
@@ -68,7 +68,7 @@ _REMEDIES = (
         "lock timeout",
         Cause.LOCKED,
         "Another session holds a lock, such as an upgrade or a transaction that was left open: "
-        "pg_blocking_pids() and the view pg_stat_activity tell which.",
+        "pg_blocking_pids() and the view pg_stat_activity show which.",
     ),
     ("permission denied", Cause.DENIED, _NOT_GRANTED),
     ("must be owner", Cause.DENIED, _NOT_GRANTED),
@@ -91,7 +91,7 @@ _REMEDIES = (
 _OF_CONFLICT = "conflict with recovery"
 """Needed because the codes of such an error are also those of deadlocks and of servers that shut down."""
 _IS_IT_UP = of_cause(Cause.DOWN).remedy
-_IS_IT_WELL = "Is its disk well? The system's log may tell."
+_IS_IT_WELL = "Is its disk healthy? See the system's log."
 _LITTLE_BYTES = 1 << 20
 
 
@@ -167,7 +167,7 @@ def locked_remedy(path: Path) -> str:
     if is_stopped(pid):
         return (
             f"Process {pid} holds its write lock and is stopped ({command}): "
-            f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})."
+            f"resume it (kill -CONT {pid}), or end it (kill -KILL {pid})."
         )
     return f"Process {pid} holds its write lock ({command}): wait for it, or end it."
 

@@ -331,7 +331,7 @@ def _version(connection: Connection) -> str | None:
     if UNFINISHED_COPY in tables:
         raise UnfinishedCopyError(
             f"{safe_url(connection.engine.url)} holds a copy of a store that has not come to its end.",
-            hint="Run the same `lineage-store db copy FROM TO` again: it goes on where it was.",
+            hint="Run the same `lineage-store db copy FROM TO` again: it resumes where it stopped.",
         )
     return connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalar()
 
@@ -363,6 +363,6 @@ def _suspend_foreign_keys(connection: sqlite3.Connection, _record: Any) -> None:
 
 def _not_a_store(engine: Engine, why: str) -> NotAStoreError:
     return NotAStoreError(
-        f"{safe_url(engine.url)} {why}: it is not a lineage store, and nothing was changed.",
+        f"{safe_url(engine.url)} {why}: it is not a lineage store; nothing was changed.",
         hint="Give the URL of a new or an empty database.",
     )

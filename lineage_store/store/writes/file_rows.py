@@ -46,7 +46,7 @@ def move_bookmarks(connection: Connection, advances: Sequence[Advance]) -> None:
     moved = execute_rows(connection, _move(tuple(rows[0])), rows)
     if moved != len(rows):
         raise BookmarkMovedError(
-            f"{len(rows) - moved} of {len(rows)} bookmarks had moved; nothing was written."
+            f"{len(rows) - moved} of {len(rows)} bookmarks had changed; nothing was written."
         )
 
 

@@ -100,7 +100,7 @@ def write_samples(
     # A file whose bookmark is at 0 has no series yet.
     known = _known_series(connection, {part.name.file.key for part in parts if part.name.file.byte_offset})
     if any(row.thinned_count for row in known.values()):
-        raise BookmarkMovedError("A log file was thinned since it was looked at; nothing was written.")
+        raise BookmarkMovedError("A log file was thinned since it was read; nothing was written.")
     room = _Room(most_tags)
     new = _create(connection, [part for part in parts if part.key not in known], room)
     moved = [part for each in batch for part in _write_plugin(connection, *each, known, new)]
