@@ -63,7 +63,7 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     """
     samples = SampleGatherer([chunk.file for chunk in chunks])
     collected = [
-        Collected(number, chunk, format_of(chunk.file.format), samples, settings.most_damages)
+        ChunkContent(number, chunk, format_of(chunk.file.format), samples, settings.most_damages)
         for number, chunk in enumerate(chunks)
     ]
     for each in collected:
@@ -84,7 +84,7 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)
 
 
-def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
+def _take_rest(collected: ChunkContent, settings: Settings) -> NeedData | Suspect:
     """Decode the rest of a chunk and give up damage, until more bytes are needed, some are suspect, or rows suffice.
 
     Returns why decoding ended.
@@ -116,12 +116,12 @@ def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
             return found
 
 
-def _end(collected: Collected, suspect: Suspect) -> int:
+def _end(collected: ChunkContent, suspect: Suspect) -> int:
     """Return the file position behind the suspect bytes: those of the frame, or of its header if that is invalid."""
     return suspect.end if suspect.end is not None else suspect.position + collected.format.header_bytes
 
 
-def _give_up(collected: Collected, reader: Reader, suspect: Suspect, max_frame_bytes: int) -> int:
+def _give_up(collected: ChunkContent, reader: Reader, suspect: Suspect, max_frame_bytes: int) -> int:
     """Quarantine the bytes from a suspect position up to the next frame, and return 0.
 
     If the next frame may begin at a header whose frame is not complete in the buffer, quarantine nothing, and return
@@ -146,15 +146,15 @@ def _give_up(collected: Collected, reader: Reader, suspect: Suspect, max_frame_b
     return 0
 
 
-def _is_searched(collected: Collected, end: int, searched: int) -> bool:
+def _is_searched(collected: ChunkContent, end: int, searched: int) -> bool:
     """Return whether the buffer has the header of each frame that begins before `end`, or all bytes to be given up."""
     chunk = collected.chunk
     return end <= searched or chunk.position + len(chunk.content) >= chunk.give_up_before
 
 
-def _take_together(several: Sequence[Collected], settings: Settings, most: int | None = None) -> None:
+def _take_together(several: Sequence[ChunkContent], settings: Settings, most: int | None = None) -> None:
     """Decode the frames of summary files together, in each format with a fast path; at most `most` bytes per file."""
-    by_format: dict[str, list[Collected]] = defaultdict(list)
+    by_format: dict[str, list[ChunkContent]] = defaultdict(list)
     for each in several:
         if each.chunk.file.kind == "summary":
             by_format[each.format.name].append(each)
@@ -164,7 +164,7 @@ def _take_together(several: Sequence[Collected], settings: Settings, most: int |
 
 
 def _take_many(
-    several: Sequence[Collected], decode_columns: DecodeColumns, settings: Settings, most: int | None
+    several: Sequence[ChunkContent], decode_columns: DecodeColumns, settings: Settings, most: int | None
 ) -> None:
     """Decode the valid frames of all chunks together, each from the index up to which it has been decoded."""
     contents = [each.chunk.content for each in several]
@@ -199,7 +199,7 @@ def _take_many(
 
 
 @dataclass(slots=True)
-class Collected:
+class ChunkContent:
     """What has been taken from a chunk so far."""
 
     number: int
@@ -452,7 +452,7 @@ def of_whole_event(event: LineageEvent, most: Settings) -> None:
     of_content(json.dumps(event.content), most)
 
 
-def of_job(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
+def no_room_for(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
     """Return why a job that has used up `used` has no room for the event; None when it has."""
     more = (
         ("lineage events", used.events, 1, "most_lineage_events"),

@@ -29,13 +29,12 @@ from sqlalchemy import (
 )
 
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent, FileState, after
+from lineage_store.states import FILE_STATE_AFTER, FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.catalog import registry
-from lineage_store.store.catalog.registry import UNSETTLED
 from lineage_store.store.database.sql import among, among_rows, execute_rows, update_by_key
-from lineage_store.store.leases import ALL, Shards
+from lineage_store.store.leases import Shards
 from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
-from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series, train_job
+from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series
 from lineage_store.store.writes import ingest_log, jobs
 from lineage_store.store.writes.removal import remove_series
 
@@ -119,19 +118,14 @@ def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
     connection.execute(gone.values(stat_stamp=None, last_problem="no longer on disk"))
 
 
-def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
-    """Mark log files that could not be read, each with the reason."""
-    for file, reason in reasons.items():
-        failed = after_event(event, in_file(log_file, file.key))
-        connection.execute(failed.values(stat_stamp=None, last_problem=reason))
-
-
-def mark_failed_read(
-    connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
+def mark_failed(
+    connection: Connection, file: KnownFile, event: FileEvent, reason: str, *, failed_reads: int | None = None
 ) -> None:
-    """Mark a log file whose reading failed the reader `failed_reads` times in a row."""
-    failed = after_event(event, in_file(log_file, file.key))
-    connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
+    """Mark a log file that could not be read, or that failed the reader `failed_reads` times in a row."""
+    values: dict[str, Any] = {"stat_stamp": None, "last_problem": reason}
+    if failed_reads is not None:
+        values["failed_reads"] = failed_reads
+    connection.execute(after_event(event, in_file(log_file, file.key)).values(values))
 
 
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
@@ -192,7 +186,7 @@ def _contents(
 
 
 def _settled(advance: Advance) -> Advance:
-    state = after(advance.file.state, FileEvent.NO_FRAME)
+    state = FILE_STATE_AFTER[advance.file.state, FileEvent.NO_FRAME]
     return advance._replace(after=advance.after._replace(current=True, state=state))
 
 
@@ -225,14 +219,9 @@ def supersede(connection: Connection, job_id: int, which: ColumnElement[bool], n
     compare_anew(connection, job_id, numbers, newer_no)
 
 
-def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:
-    """Whether replaced generations still have rows."""
-    return _one_replaced(connection, base_dir_id, shards) is not None
-
-
 def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, most_rows: int) -> bool:
     """Remove at most about `most_rows` rows of a replaced generation; return whether there may be more to remove."""
-    file = _one_replaced(connection, base_dir_id, shards)
+    file = registry.replaced_file(connection, base_dir_id, shards)
     if file is None:
         return False
     job_id, file_no = file
@@ -240,15 +229,6 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
     if most_rows > 0:
         connection.execute(delete(log_file).where(in_file(log_file, (job_id, file_no))))
     return True
-
-
-def _one_replaced(connection: Connection, base_dir_id: int, shards: Shards) -> Row[Any, Any] | None:
-    return connection.execute(
-        select(log_file.c.job_id, log_file.c.file_no)
-        .join_from(log_file, train_job)
-        .where(*shards.conditions(base_dir_id), UNSETTLED, log_file.c.state == FileState.REPLACED)
-        .limit(1)
-    ).first()
 
 
 # ---- Copies: log files that have the bytes of another one of their job, which counts instead of them
@@ -322,7 +302,7 @@ def copies_of(connection: Connection, originals: Collection[FileKey]) -> list[Kn
     return registry.files(connection, which)
 
 
-def set_aside(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> None:
+def mark_copies(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> None:
     """Let unread files count as copies of others, with which they are to be compared."""
     state = FILE_TRANSITIONS[FileEvent.COPIED].after
     rows = [
@@ -388,7 +368,7 @@ def exchange(connection: Connection, original: KnownFile, copy: KnownFile, *, is
         connection.execute(insert(log_file), _as_copy(content, other))
 
 
-def forget(connection: Connection, copies: Collection[KnownFile]) -> None:
+def delete_copies(connection: Connection, copies: Collection[KnownFile]) -> None:
     """Delete the rows of copies that are no longer on disk: nothing was read of them."""
     of_job = defaultdict[int, list[int]](list)
     for file in copies:

@@ -61,12 +61,19 @@ Columns = ReadOnlyColumnCollection[str, Any]
 
 
 def refresh_jobs(
-    connection: Connection, job_ids: Collection[int], now: datetime, live_within_s: float, revision: int
+    connection: Connection,
+    base_dir_id: int,
+    job_ids: Collection[int],
+    now: datetime,
+    live_within_s: float,
 ) -> None:
-    """Derive the rows of jobs, which have changed with `revision`, from their log files.
+    """Derive the rows of jobs of a base dir from their log files, and give them its next revision.
 
     A job is live when a log file has grown in the last `live_within_s` seconds.
     """
+    if not job_ids:
+        return
+    revision = next_revision(connection, base_dir_id)
     dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
     jobs = {"jobs": listed(dialect_name, job_ids), "grown_since": grown_since, "of_revision": revision}
     connection.execute(_refresh(dialect_name), jobs)
@@ -288,14 +295,14 @@ def _refresh(dialect_name: str) -> Update:
 # late in a transaction: others, such as one that stores a remark, wait for the same row.
 
 
-def take(connection: Connection, base_dir_id: int) -> int:
+def next_revision(connection: Connection, base_dir_id: int) -> int:
     """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones."""
-    taken: int = connection.execute(_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
+    taken: int = connection.execute(_take_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
     return taken
 
 
 @cache
-def _next(dialect_name: str) -> ReturningUpdate[Any]:
+def _take_next(dialect_name: str) -> ReturningUpdate[Any]:
     now, last = unix_ms(dialect_name), base_dir.c.revision
     this = update(base_dir).where(base_dir.c.id == bindparam("of_id"))
     return this.values(revision=case((now > last, now), else_=last + 1)).returning(last)
@@ -305,7 +312,7 @@ def stamp(connection: Connection, base_dir_id: int, job_ids: Collection[int]) ->
     """Give jobs the next revision of their base dir, because something has changed that readers see."""
     if job_ids:
         changed = update(train_job).where(among(connection, train_job.c.id, job_ids))
-        connection.execute(changed.values(revision=take(connection, base_dir_id)))
+        connection.execute(changed.values(revision=next_revision(connection, base_dir_id)))
 
 
 # ---- Labels and remarks that people give jobs. They belong to (base dir, train id), and stay when a job is read again

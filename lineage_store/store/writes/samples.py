@@ -46,10 +46,10 @@ from lineage_store.store.database.sql import (
 )
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName, Statistics
 from lineage_store.store.schema.tables import (
+    SAMPLES_OF,
     in_series,
     log_file,
     of_file,
-    samples_of,
     scalar_bucket,
     scalar_sample,
     series,
@@ -149,7 +149,7 @@ def _write_plugin(
         parts, samples = list(compress(parts, kept)), samples.only(kept)
     if not parts:
         return []
-    table = samples_of(samples.plugin)
+    table = SAMPLES_OF[samples.plugin]
     series_nos = np.array([new.get(part.key) or known[part.key].series_no for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
@@ -365,7 +365,7 @@ def _superseded(
         elif row.thinned_count:
             yield number, first, _written_from(connection, number, first)
         else:
-            parts[row.job_id, samples_of(row.plugin), first].append(row.series_no)
+            parts[row.job_id, SAMPLES_OF[row.plugin], first].append(row.series_no)
     for (job_id, samples, first), numbers in parts.items():
         for series_no, count in samples_from(connection, samples, job_id, numbers, first).items():
             yield (job_id, series_no), first, count
