@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -307,15 +307,11 @@ class PassRecord:
                 "started_at": self._started,
                 "finished_at": now,
                 "holder": lease.holder,
-                "files_found": counts.files_found,
-                "files_read": counts.files_read,
+                **{
+                    name: getattr(counts, name) for name in ("files_found", "files_read", "events", "samples")
+                },
                 "bytes_read": min(counts.bytes_read, LARGEST_INTEGER),
-                "events": counts.events,
-                "samples": counts.samples,
-                "pending_bytes": left.pending_bytes,
-                "waiting_files": left.waiting_files,
-                "waiting_bytes": left.waiting_bytes,
-                "problems": left.problems,
+                **asdict(left),
             }
             history, took_s = self._history, counts.batches_s
             ingest_log.write_cycle(connection, row, history, batches=counts.batches, batches_s=took_s)

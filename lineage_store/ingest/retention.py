@@ -42,6 +42,8 @@ from lineage_store.store.leases import ALL, Lease, Shards, holder_name
 from lineage_store.store.writes import removal, thinning
 from lineage_store.store.writes.removal import Cause
 
+log = logging.getLogger(__name__)
+
 JOBS_AT_A_TIME, NAMED_AT_A_TIME = 200, 10_000
 """How many jobs one transaction takes out of sight, and how many one query for jobs to be removed returns at most."""
 
@@ -187,8 +189,6 @@ def _named(connection: Connection, lead: Lease, key: SeriesKey, settings: Settin
 
 # ---- Carrying out the policies beside ingest, in one base dir or one shard of it
 
-
-log = logging.getLogger(__name__)
 
 _ROWS_AT_A_TIME = 5_000
 _SHARE = 0.2

@@ -52,6 +52,8 @@ from lineage_store.store.leases import Lease, holder_name
 from lineage_store.texts import without_passwords
 from lineage_store.worker import ReaderStuckError, Worker
 
+log = logging.getLogger(__name__)
+
 _SOON = 20
 """A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
 this many times per lease term."""
@@ -328,21 +330,17 @@ class Passes:
 
     def make(self, this: Ingester) -> bool:
         """Make the pass that is due; return whether it was a discovery."""
-        is_discovery = time.monotonic() >= self.discovery_due
-        if is_discovery:
-            self._discover(this)
-        else:
-            self._poll_live_jobs(this)
-        return is_discovery
-
-    def _discover(self, this: Ingester) -> None:
-        """Look for new jobs and files, and at a part of the resting directories."""
         started = time.monotonic()
-        self._recorded(this, self._full_pass)
+        if started < self.discovery_due:
+            self._poll_live_jobs(this)
+            return False
+        self._recorded(this, self._discover)
         took = self._survey_ended - started  # without reading, which is no reason to search less often
         self.discovery_due = started + max(this.settings.discovery_interval_s, took / SCAN_SHARE)
+        return True
 
-    def _full_pass(self, this: Ingester) -> Counts:
+    def _discover(self, this: Ingester) -> Counts:
+        """Look for new jobs and files, and at a part of the resting directories."""
         try:
             relist_after_s = this.settings.finished_interval_s
             return self._pass(this, signs=self._cache.signs(this.base_dir, relist_after_s=relist_after_s))
@@ -405,8 +403,6 @@ def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> No
 
 # ---- When the daemon tries again after a failure, and how often it polls live jobs
 
-
-log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0

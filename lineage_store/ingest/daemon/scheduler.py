@@ -38,6 +38,8 @@ from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, Stand
 from lineage_store.program import handled
 from lineage_store.store.database.db import identity, require_writable
 
+log = logging.getLogger(__name__)
+
 STOPS_WITHIN_S = 20.0
 """How long the current transactions may take after a stop signal; systemd kills after TimeoutStopSec."""
 READING_ENDS_WITHIN_S = 15.0
@@ -218,8 +220,6 @@ def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> I
 
 # ---- The followers of a daemon: one for each base dir and shard that the daemon is to follow
 
-
-log = logging.getLogger(__name__)
 
 _NEED_A_RESTART = (
     *("database_url", "read_database_url", "allow_network_filesystem", "pool_size", "statement_timeout_s"),

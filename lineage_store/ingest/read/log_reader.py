@@ -1,9 +1,12 @@
-"""Bounded reads of one log file, which is opened anew for each.
+"""Bounded reads of one log file, which is opened anew for each; what its record is then; how it compares with a copy.
 
-In: a path, and what the store knows of the file. Out: the file's size and times now, and its next bytes, or that it was
-rewritten. Promises: only regular files beneath the base dir are read; a hole in a file that is given up is skipped,
-however long; sizes come from the open file (on network filesystems no others are reliable); no more memory is taken
-than was asked for, whatever size the file claims.
+In: a path, what the store knows of the file and, once decoded, the rows of what was read. Out: the file's size and
+times now, and its next bytes, or that it was rewritten; an Advance, or None when nothing is new to the store. Promises:
+only regular files beneath the base dir are read; a hole in a file that is given up is skipped, however long; sizes come
+from the open file (on network filesystems no others are reliable); no more memory is taken than was asked for, whatever
+size the file claims; a file counts as a copy only as long as every byte of it that was compared is in the other one
+too, and only where that cannot be opened any more are digests of what was read of it compared. Does not know the
+database.
 """
 
 from __future__ import annotations
@@ -154,8 +157,6 @@ def _in_grace(since: datetime, settings: Settings, now: datetime) -> bool:
 
 
 # ---- A log file's record after it was read: its state, its bookmark, the digests of the bytes before that. Pure
-# In: the chunk that was read, the rows that were made of it, the time. Out: an Advance, or None when nothing is new
-# to the store. Does not know the disk or the database.
 
 
 def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
@@ -249,10 +250,6 @@ def grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | Non
 
 
 # ---- The comparison of a log file with another one of its job that begins as it does: is it a copy?
-# In: a file whose `original` is set. Out: how it compares, as far as it was read. Promises: both files are opened
-# anew and compared byte by byte, a bounded part at a time; a file counts as a copy only as long as every byte of it
-# that was compared is in the other one too. Only where the other one cannot be opened any more are digests compared
-# with those of what was read of it. Does not know the database.
 
 
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}

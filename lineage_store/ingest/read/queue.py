@@ -33,6 +33,8 @@ from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile
 from lineage_store.texts import to_stored
 from lineage_store.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 
+log = logging.getLogger(__name__)
+
 BUSY_PASS = 3
 """A pass lasts this many times as long, at most, when reader and writer wait for processors: on a busy machine it would
 else end with each batch, and no batch be read while another is written."""
@@ -378,8 +380,6 @@ def path_of_file(file: KnownFile | NewFile) -> FilePath:
 
 # ---- Slow files: those that took too long or failed the reader, read one at a time by a process beside the others
 
-
-log = logging.getLogger(__name__)
 
 _RESTS = 10
 """A file that failed rests this many times as long as it took, times its failures in a row."""

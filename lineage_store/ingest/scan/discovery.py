@@ -1,9 +1,12 @@
-"""The search for log files below a base dir.
+"""The search for log files below a base dir, and how the files found compare with those known.
 
-In: a base dir, or some of its jobs. Out: the files found, in order; what was ignored and why; what could not be looked
-at; part by part, however many there are. Promises: an unreadable or vanishing directory does not affect others;
-directories of snapshots and of deleted files are passed over, unless the base dir is or lies in one; symbolic links are
-not followed unless allowed, and never out of the base dir. Does not know what the database holds.
+In: a base dir, or some of its jobs; the known files, by path. Out: the files found, in order; what was ignored and why;
+what could not be looked at; part by part, however many there are; one change per path. Promises: an unreadable or
+vanishing directory does not affect others; directories of snapshots and of deleted files are passed over, unless the
+base dir is or lies in one; symbolic links are not followed unless allowed, and never out of the base dir; whether a
+file is still the same one is decided by digests of its first bytes (fingerprint) and of those before the bookmark
+(anchor), never by times or inodes (an equal stamp only spares opening a file that was looked at). Does not know the
+database.
 """
 
 from __future__ import annotations
@@ -254,12 +257,7 @@ def _leads_back(link: str, target: str) -> bool:
     return resolved(directory) != directory or f"{directory}/".startswith(f"{target}/")
 
 
-# ---- Log files that lie deeper than a search goes, or less deep than jobs do: to report them, never to read them.
-# And the
-# names of directories into which no search goes.
-# In: a directory, or the train ids found in it. Out: a few directories further down that hold log files; whether the
-# directory is a single job's. Promises: follows no symbolic links; skips what cannot be listed; `deeper_jobs` looks
-# at a bounded number of directories.
+# ---- Log files that lie deeper than a search goes: reported, never read; directories into which no search goes
 
 
 LONGEST_TRAIN_ID_BYTES = 1000
@@ -335,10 +333,6 @@ def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
 
 
 # ---- What has changed between the disk and the store. Pure
-# In: the files found and the files known, both sorted by path. Out: one change per path. Promises: files are compared
-# by their paths; whether a file is still the same one is decided by digests of its first bytes (fingerprint) and of
-# those before the bookmark (anchor), never by times or inodes (an equal stamp only spares opening a file that was
-# looked at). Does not know the database or the disk.
 
 
 BY_PATH = attrgetter("train_id", "name")

@@ -1,9 +1,9 @@
-"""The comparison of a base dir with the store, before anything is read into it.
+"""The comparison of a base dir with the store, before anything is read into it. Writes nothing.
 
 In: a base dir, what to look at in it, and the database. Out: `Survey`s: log files that are new, that are to be opened,
-or that are missing. Promises: writes nothing; a file that could not be looked at counts neither as changed nor as
-missing; of a whole base dir, `survey` holds some thousand files in memory at a time. Does not know leases, nor what is
-done with the files.
+or that are missing; or an `IngestPlan` for people. Promises: a file that could not be looked at counts neither as
+changed nor as missing; of a whole base dir, `survey` holds some thousand files in memory at a time. Does not know
+leases, nor what is done with the files.
 """
 
 from __future__ import annotations
@@ -278,9 +278,7 @@ def _new_file(found: FoundFile) -> NewFile:
     return new._replace(size_bytes=found.sight.size_bytes, modified_s=found.sight.modified_s)
 
 
-# ---- What an ingest would do: the same search and the same comparison, without writing anything
-# In: an engine and a base dir. Out: the paths of the files that are new, changed, unchanged and missing, and how many
-# bytes would be read.
+# ---- What an ingest would do
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
-"""Bookmarks: how far every log file has been read.
+"""Rows of log files: bookmarks, states, generations of rewritten files, and copies.
 
-In: advances, each from the bookmark at which its read began. Out: the moved bookmarks of a batch, or an error.
-Promises: every event is stored exactly once, for a bookmark moves only from where the read began: after a kill, with a
-second daemon, or after a commit whose answer was lost, the store has either the old bookmark without the rows or the
-new one with them. Does not know files.
+In: advances, each from the bookmark at which its read began; log files, and an event of `states.py`. Out: rows of
+`log_file`. Promises: every event is stored exactly once, for a bookmark moves only from where the read began: after a
+kill, with a second daemon, or after a commit whose answer was lost, the store has either the old bookmark without the
+rows or the new one with them; a file changes its state only as `states.py` allows; readers see the old generation of a
+rewritten file until the new one has been read, and never a mix; a copy has no rows of its own and refers to a current
+file that is no copy: where it has all that was read of its original, the two exchange their places, so that the rows
+stay with their number and the name changes. Does not know the disk.
 """
 
 from __future__ import annotations
@@ -82,33 +85,37 @@ def _row(advance: Advance) -> dict[str, object]:
         "of_file_no": advance.file.file_no,
         "of_byte_offset": advance.file.byte_offset,
         "of_events": advance.rows.event_count,
-        "byte_offset": after.byte_offset,
-        "size_bytes": after.size_bytes,
-        "quarantined_bytes": after.quarantined_bytes,
+        **{name: getattr(after, name) for name in _BY_READING},
         "modified_s": advance.sight.modified_s,
-        "first_wall_time": after.first_wall_time,
-        "last_wall_time": after.last_wall_time,
-        "state": after.state,
-        "closed": after.closed,
-        "stat_stamp": after.stat_stamp,
-        "fingerprint": after.fingerprint,
-        "fingerprint_bytes": after.fingerprint_bytes,
-        "anchor": after.anchor,
-        "anchor_bytes": after.anchor_bytes,
-        "likeness": after.likeness,
-        "suspect_since": after.suspect_since,
-        "suspect_size": after.suspect_size,
-        "failed_reads": after.failed_reads,
         "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
-        "grown_at": after.grown_at,
-        "growth_seen_at": after.growth_seen_at,
-        "unread": after.unread,
     }
 
 
-# ---- The states of log files after all events but a successful read: missing, unreadable, to be tried again
-# In: log files, and an event of `states.py`. Out: their new state. Promises: a file changes its state only as the
-# transitions in `states.py` allow. The state after a read is written with the bookmark (bookmarks.py).
+_BY_READING = (
+    *(
+        "byte_offset",
+        "size_bytes",
+        "quarantined_bytes",
+        "first_wall_time",
+        "last_wall_time",
+        "state",
+        "closed",
+    ),
+    *(
+        "stat_stamp",
+        "fingerprint",
+        "fingerprint_bytes",
+        "anchor",
+        "anchor_bytes",
+        "likeness",
+        "suspect_since",
+    ),
+    *("suspect_size", "failed_reads", "grown_at", "growth_seen_at", "unread"),
+)
+"""What reading a file changes in its record."""
+
+
+# ---- States after all events but a successful read, with which the state is written beside the bookmark
 
 
 def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
@@ -148,9 +155,7 @@ def look_again(connection: Connection, base_dir_id: int, files: Collection[Known
     jobs.stamp(connection, base_dir_id, {file.job_id for file in files})
 
 
-# ---- Generations of rewritten log files: readers see the old one until the new one has been read, and never a mix
-# In: log files. Out: which new generations may be seen, the switch to them, and the bounded removal of the old ones'
-# rows.
+# ---- Generations of rewritten log files
 
 
 def settled(connection: Connection, advances: Sequence[Advance]) -> list[Advance]:
@@ -232,9 +237,6 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
 
 
 # ---- Copies: log files that have the bytes of another one of their job, which counts instead of them
-# In: log files, how they compare. Out: rows of `log_file`. Promises: a copy has no rows of its own and refers to a
-# current file that is no copy; where a copy has all that was read of its original, the two exchange their places: the
-# rows stay with their number, and the name changes. Does not know the disk.
 
 
 ALIKE_SEEN = 64
@@ -315,20 +317,13 @@ def mark_copies(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -
 def note(connection: Connection, compared: Sequence[tuple[KnownFile, int]]) -> None:
     """Store how far copies were compared: their rows after that, and when they were modified."""
     names = (
-        "current",
-        "state",
-        "size_bytes",
-        "byte_offset",
-        "closed",
-        "stat_stamp",
-        "fingerprint",
-        "grown_at",
+        *("current", "state", "size_bytes", "byte_offset", "closed", "stat_stamp", "fingerprint", "grown_at"),
+        *("fingerprint_bytes", "anchor", "anchor_bytes", "failed_reads"),
     )
-    digests = ("fingerprint_bytes", "anchor", "anchor_bytes", "failed_reads")
     rows = [
         {
             **_of(file.key),
-            **{name: getattr(file, name) for name in (*names, *digests)},
+            **{name: getattr(file, name) for name in names},
             "modified_s": modified_s,
             "last_problem": None,
         }

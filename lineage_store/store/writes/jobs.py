@@ -1,7 +1,10 @@
-"""The rows of jobs, derived from their log files whenever one of these changed.
+"""The rows of jobs, derived from their log files; their revisions; labels and remarks.
 
 In: ids of jobs, whose lineage is folded. Out: updated rows of `train_job`, by one statement for all. Promises: they
-depend only on the rows of log files and lineage and on the time, not on the order of events.
+depend only on the rows of log files and lineage and on the time, not on the order of events. A reader that sees a base
+dir at revision N sees all changes up to N and none after: the base dir's row stays locked until the transaction ends,
+so the next revision is taken only after the commit. No revision is used twice, even when a power cut undoes commits
+that were not synced, for revisions follow the clock.
 """
 
 from __future__ import annotations
@@ -288,15 +291,13 @@ def _refresh(dialect_name: str) -> Update:
 
 
 # ---- Revisions: numbers by which readers find the jobs of a base dir that have changed since they last asked
-# In: a write transaction that changes jobs. Out: the base dir's next revision, on its row and on those jobs.
-# Promises: a reader that sees a base dir at revision N sees all changes up to N and none after: the base dir's row
-# stays locked until the transaction ends, so the next revision is taken only after the commit. No revision is used
-# twice, even when a power cut undoes commits that were not synced, for revisions follow the clock. Take a revision
-# late in a transaction: others, such as one that stores a remark, wait for the same row.
 
 
 def next_revision(connection: Connection, base_dir_id: int) -> int:
-    """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones."""
+    """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones.
+
+    Take it late in a transaction: others, such as one that stores a remark, wait for the same row.
+    """
     taken: int = connection.execute(_take_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
     return taken
 

@@ -1,9 +1,11 @@
-"""Lineage rows: each lineage event, the summary of each file's events, and the folded lineage of each job.
+"""Lineage rows: each lineage event, the summary of each file's events, the folded lineage and best results of each job.
 
 In: advances with lineage events; summaries of files; folded lineages. Out: rows of `lineage_event` and
-`evaluation_metric`; of `file_lineage`; and of `lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`.
-Promises: replacing or removing the folded lineage of a job also deletes its rows of `metric_summary`.
-Does not know how events are folded (ingest/decode/lineage_fold.py).
+`evaluation_metric`; of `file_lineage`; of `lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`; and of
+`metric_summary`. Promises: replacing or removing the folded lineage of a job also deletes its rows of `metric_summary`,
+for which all evaluations in current log files count, also those before a later training; NaN, infinities, text and
+bools are never the best result; of equal results the earliest is the best. Does not know how events are folded
+(ingest/decode/lineage_fold.py).
 """
 
 from __future__ import annotations
@@ -269,9 +271,6 @@ def _value_row(value: Valued) -> dict[str, Any]:
 
 
 # ---- The first and the best result of each metric of a job, over all its evaluations
-# In: jobs, and the metrics of which the least result is the best. Out: rows of `metric_summary`. Promises: all
-# evaluations in current log files count, in the order of the log files, also those before a later training; NaN,
-# infinities, text and bools are never the best result; of equal results the earliest is the best.
 
 
 _COPIED = ("job_id", "position", "kind", "value", "text", "evaluation_no")

@@ -1,8 +1,10 @@
-"""Writing samples, and the statistics of their series.
+"""Writing samples, the statistics of their series, and from which step on a newer log file supersedes them.
 
-In: columns of samples. Out: rows of `series` and of the tables of samples; the jobs and tags whose supersession must be
-computed again, because a series is new or begins earlier. Promises: a step of a file that is written again replaces the
-stored one; statistics are merged when all new steps are behind the stored ones, and else computed again from the rows.
+In: columns of samples, by series and ascending step. Out: rows of `series` and of the tables of samples, in the way
+that is fastest for each database: SQLite gets them by `sqlite_bulk`, in the order of their keys, PostgreSQL by one
+binary COPY, after the rows that are to be replaced were deleted. Promises: the same rows on both, NaN as NULL; a step
+of a file that is written again replaces the stored one; statistics are merged when all new steps are behind the stored
+ones, and else computed again from the rows. Knows no more of log files than their timestamps, and which are current.
 """
 
 from __future__ import annotations
@@ -244,11 +246,7 @@ def _known(dialect_name: str) -> Select[Any]:
     return select(*(series.c[name] for name in _KNOWN_COLUMNS)).where(mine)
 
 
-# ---- Write many samples at once, in the way that is fastest for each database
-# In: columns of samples of known series, by series and ascending step. Out: rows; they replace rows with the same
-# key. SQLite gets them through `staged_insert`, in the order of their keys; PostgreSQL gets one binary COPY, after
-# the rows that are to be replaced were deleted. Promises: the same rows on both; NaN becomes NULL. Does not know
-# statistics.
+# ---- The samples
 
 
 Integers = NDArray[np.int64]
@@ -296,9 +294,7 @@ def _delete(connection: Connection, table: Table, keys: Mapping[str, Integers]) 
     connection.execute(delete(table).where(*(column == again.c[column.name] for column in columns)))
 
 
-# ---- Series: from which step on a newer log file supersedes their samples, and their stored statistics
-# In: series of one tag; ids of jobs; statistics of series by number. Out: the first superseded step of each series;
-# updated rows of `series`. Does not know more of log files than their timestamps, and which of them are current.
+# ---- Series: their stored statistics, and from which step on a newer log file supersedes their samples
 
 
 SeriesNumber = tuple[int, int]
