@@ -120,7 +120,7 @@ def settle(engine: Engine, lease: Lease, compared: Sequence[Compared], settings:
         return registry.with_originals(connection, file_rows.of_paths(connection, again)) if again else []
 
 
-def mark_missing(
+def note_missing(
     engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], settings: Settings
 ) -> list[KnownFile]:
     """Mark files as missing from the disk, each with a finding; their rows stay, or go over to copies of them.

@@ -107,7 +107,7 @@ def _ingest_part(this: Ingester, todo: Survey, before: Counts) -> Counts:
 def _mark_missing(this: Ingester, todo: Survey) -> Survey:
     """Mark missing files; return the survey with the copies that took their places among the files to be read."""
     missing = missing_files(this.base_dir, todo.missing, follow_symlinks=this.settings.follow_symlinks)
-    heirs = copies.mark_missing(this.engine, this.lease, missing, this.settings)
+    heirs = copies.note_missing(this.engine, this.lease, missing, this.settings)
     if this.queue is not None:
         this.queue.jobs_with_copies |= {file.job_id for file in heirs}
     paths = {(file.job_id, file.name) for file in heirs}

@@ -313,7 +313,7 @@ def _hide(
         now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
         jobs = [job.id for job in page]
-        number = removal.begin(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
+        number = removal.begin_removal(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
     return page, number
 
 

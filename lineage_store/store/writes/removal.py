@@ -91,7 +91,7 @@ def _leaving_name(connection: Connection, base_dir_id: int) -> str:
     return name_while_leaving(connection.execute(path).scalar_one())
 
 
-def begin(
+def begin_removal(
     connection: Connection,
     base_dir_id: int,
     leaving_id: int,
@@ -122,7 +122,7 @@ def begin_unchanged(
 ) -> tuple[list[Expired], int | None]:
     """Take those jobs out of readers' sight that have not changed since policies named them, as many as may go.
 
-    Return them, and the number of the removal as `begin` does.
+    Return them, and the number of the removal as `begin_removal` does.
     """
     # First, so that no label can be given until the commit.
     revision = revisions.next_revision(connection, base_dir_id)
