@@ -268,7 +268,6 @@ def _to_read_next(this: Ingester, queue: FileQueue, batch: Batch) -> list[KnownF
 
 # ---- The history of passes
 
-
 PART_S = 10.0
 """A pass that takes longer leaves a row each time that so much has passed."""
 
@@ -330,7 +329,6 @@ def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[PassRec
 
 
 # ---- A pass by itself, for a person who waits for it
-
 
 T = TypeVar("T")
 

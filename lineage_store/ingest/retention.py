@@ -140,7 +140,6 @@ def remove_rows(
 
 # ---- Thinning of series, each in a transaction of its own, under the lease of their base dir
 
-
 SERIES_NAMED_AT_A_TIME = 1_000
 
 
@@ -188,7 +187,6 @@ def _named(connection: Connection, lead: Lease, key: SeriesKey, settings: Settin
 
 
 # ---- Carrying out the policies beside ingest, in one base dir or one shard of it
-
 
 _ROWS_AT_A_TIME = 5_000
 _SHARE = 0.2

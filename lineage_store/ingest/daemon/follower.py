@@ -296,7 +296,6 @@ class Follower:
 
 # ---- The passes over one base dir, or one shard of it: which directories and files the leader looks at, and when
 
-
 SCAN_SHARE = 0.1
 """The share of the time that discoveries may take; with very many directories they become rarer."""
 QUIET_CYCLE_S = 60.0
@@ -402,7 +401,6 @@ def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> No
 
 
 # ---- When the daemon tries again after a failure, and how often it polls live jobs
-
 
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0

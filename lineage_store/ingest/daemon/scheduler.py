@@ -220,7 +220,6 @@ def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> I
 
 # ---- The followers of a daemon: one for each base dir and shard that the daemon is to follow
 
-
 _NEED_A_RESTART = (
     *("database_url", "read_database_url", "allow_network_filesystem", "pool_size", "statement_timeout_s"),
     "metrics_port",

@@ -213,7 +213,6 @@ def _text(value: Any) -> str | None:
 
 # ---- Named JSON values
 
-
 DEEPEST_METRIC = 50
 """How many levels of lists and objects a metric may have: no real result has more, and they would exhaust the stack."""
 

@@ -379,7 +379,6 @@ class Chunk:
 
 # ---- The bounds on how much of one event and of one job is stored; what exceeds them is left out and reported
 
-
 _PARTS_OF_A_ROW = 4
 """At most this many messages of a lineage event make one row: a node, its parameters, one of them, the text in it."""
 _TOKENS_OF_A_METRIC = 10

@@ -251,7 +251,6 @@ def grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | Non
 
 # ---- The comparison of a log file with another one of its job that begins as it does: is it a copy?
 
-
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 

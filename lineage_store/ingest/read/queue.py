@@ -255,7 +255,6 @@ def reader_of(files: int, settings: Settings) -> AbstractContextManager[Reader]:
 
 # ---- The order in which files are read: small growth first, and jobs that took more than their share of the time last
 
-
 TURN_S = 0.25
 """How long one turn of a file should take, in seconds."""
 _LATELY_S = 60.0
@@ -379,7 +378,6 @@ def path_of_file(file: KnownFile | NewFile) -> FilePath:
 
 
 # ---- Slow files: those that took too long or failed the reader, read one at a time by a process beside the others
-
 
 _RESTS = 10
 """A file that failed rests this many times as long as it took, times its failures in a row."""

@@ -259,7 +259,6 @@ def _leads_back(link: str, target: str) -> bool:
 
 # ---- Log files that lie deeper than a search goes: reported, never read; directories into which no search goes
 
-
 LONGEST_TRAIN_ID_BYTES = 1000
 """Longer ids do not fit into a database index; their directories are reported, not ingested."""
 SHOWN = 3
@@ -333,7 +332,6 @@ def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
 
 
 # ---- What has changed between the disk and the store. Pure
-
 
 BY_PATH = attrgetter("train_id", "name")
 """The order of both lists."""

@@ -238,7 +238,6 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
 
 # ---- Copies: log files that have the bytes of another one of their job, which counts instead of them
 
-
 ALIKE_SEEN = 64
 """Of the files of a job that begin alike, so many with the lowest numbers may be originals: any number of copies costs
 one comparison each."""

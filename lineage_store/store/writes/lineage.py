@@ -272,7 +272,6 @@ def _value_row(value: Valued) -> dict[str, Any]:
 
 # ---- The first and the best result of each metric of a job, over all its evaluations
 
-
 _COPIED = ("job_id", "position", "kind", "value", "text", "evaluation_no")
 
 

@@ -296,7 +296,6 @@ def _bury(connection: Connection, job_ids: Sequence[int], why: Mapping[str, Any]
 # that after an interruption nothing is ingested into them, the path can be ingested anew, and the removal can be
 # resumed.
 
-
 _MOST_JOBS = 200
 """How many jobs one step deletes: a job's rows in other tables than those of samples and series, which are bounded, are
 not counted."""

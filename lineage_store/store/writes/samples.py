@@ -248,7 +248,6 @@ def _known(dialect_name: str) -> Select[Any]:
 
 # ---- The samples
 
-
 Integers = NDArray[np.int64]
 
 
@@ -295,7 +294,6 @@ def _delete(connection: Connection, table: Table, keys: Mapping[str, Integers]) 
 
 
 # ---- Series: their stored statistics, and from which step on a newer log file supersedes their samples
-
 
 SeriesNumber = tuple[int, int]
 """(job id, number of the series within the job): the key of a series, with which its samples are stored."""

@@ -119,7 +119,6 @@ def _upsert(table: Table, source: str) -> str:
 # (sqlite.org/fileformat2.html, sections 1.6 and 2.1), in which SQLite's integrity check finds no error. Each value
 # takes eight bytes and each rowid four, so that all records are equally long and a page of them is one array.
 
-
 Numbers = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
