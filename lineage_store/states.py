@@ -8,7 +8,7 @@ diagrams of docs/schema.md are made from these tables. A job's state is computed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -190,12 +190,12 @@ JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
 }
 
 
-def after(state: str, event: FileEvent) -> FileState:
-    """Return the state of a log file after an event. Raises ValueError if the event is not possible in `state`."""
-    transition = FILE_TRANSITIONS[event]
-    if state not in transition.before:
-        raise ValueError(f"A log file that is {state} is not one that can be {event}: see states.py.")
-    return transition.after
+FILE_STATE_AFTER: Mapping[tuple[str, FileEvent], FileState] = {
+    (before, event): transition.after
+    for event, transition in FILE_TRANSITIONS.items()
+    for before in transition.before
+}
+"""The state of a log file after an event, by its state before; without an entry where the event is not possible."""
 
 
 def sql_list(states: Iterable[FileState | JobState]) -> str:

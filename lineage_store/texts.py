@@ -83,6 +83,16 @@ def key(text: str) -> int:
     return _kept_key(text) if len(text) <= LONGEST_KEPT else _kept_key.__wrapped__(text)
 
 
+def summary_key(name: str) -> int:
+    """Return the `name_key` of `best/NAME` or `first/NAME` in the table `metric_summary`.
+
+    SQL makes it of the metric's own key, by `& -2` or `| 1`, and so finds the row in the primary key: a name that it
+    would have to calculate is in no index.
+    """
+    which, _, metric_name = name.partition("/")
+    return key(metric_name) | 1 if which == "first" else key(metric_name) & -2
+
+
 def meant(word: str, names: Iterable[str], before: str = "") -> str:
     """Return `Did you mean …?` with `before` in front of the closest name, ignoring case; empty if none is similar."""
     from difflib import get_close_matches  # imported only once a word is misspelt

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+import house
 from helpers.base_dirs import ROOT
-from tools import house
 
 
 class Bound(NamedTuple):

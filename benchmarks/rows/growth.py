@@ -28,7 +28,7 @@ from benchmarks.stored import insert
 from lineage_store import LineageStore, texts
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
-from lineage_store.ingest.scan.discovery import Found, search
+from lineage_store.ingest.scan.discovery import FoundFiles, search_files
 from lineage_store.query.samples.scalars import read_columns
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.database.db import reading
@@ -138,12 +138,12 @@ def _know(url: str, base_dir: Path) -> None:
     upgrade(url)
     with LineageStore(url, settings=UNTIMED) as store, store.engine.begin() as connection:
         base_dir_id, jobs = add_base_dir(connection, os.path.realpath(base_dir)), 0
-        for part in search(base_dir):
+        for part in search_files(base_dir):
             jobs = _know_part(connection, base_dir_id, part, jobs)
         connection.exec_driver_sql("ANALYZE")
 
 
-def _know_part(connection: Connection, base_dir_id: int, part: Found, jobs_before: int) -> int:
+def _know_part(connection: Connection, base_dir_id: int, part: FoundFiles, jobs_before: int) -> int:
     """Register a part of the files; return the number of jobs so far."""
     names = list(dict.fromkeys(file.train_id for file in part.files))
     ids = {train_id: number for number, train_id in enumerate(names, jobs_before + 1)}

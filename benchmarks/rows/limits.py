@@ -40,7 +40,7 @@ def _read(base_dir: Path) -> float:
     """Find and read every log file and make its rows, without any database; return the seconds."""
     settings, now = Settings(), datetime.now(UTC)
     with stopwatch() as seconds:
-        found = survey.find(base_dir, settings).files
+        found = survey.find_files(base_dir, settings).files
         files = [_unread(number, file) for number, file in enumerate(found)]
         while files:
             batch = fill(base_dir, files[: settings.batch_files], settings, now)

@@ -160,7 +160,7 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
     from lineage_store.ingest.scan import survey
 
-    found = survey.find(path, store.settings)
+    found = survey.find_files(path, store.settings)
     if not (found.files or found.unreadable):
         deeper = f"Deeper directories hold some, such as {', '.join(found.too_deep)}: set recursive = true."
         raise LineageFileNotFoundError(

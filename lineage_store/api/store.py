@@ -553,9 +553,9 @@ class LineageStore(Tables, Following, Exports):
 
     def plan(self, base_dir: PathLike) -> IngestPlan:
         """Return what `ingest` would do, without doing it."""
-        from lineage_store.ingest.scan.survey import plan
+        from lineage_store.ingest.scan.survey import plan_ingest
 
-        return plan(self.engine, real_path(base_dir), self.settings)
+        return plan_ingest(self.engine, real_path(base_dir), self.settings)
 
     def run_daemon(
         self,
@@ -594,6 +594,6 @@ class LineageStore(Tables, Following, Exports):
                 notifier.use(plan)
                 return found
 
-            scheduler.run(
+            scheduler.run_daemon(
                 self.engine, wanted(self.settings), stop, partial(again, reload) if reload else None
             )

@@ -1,142 +1,113 @@
-"""The write transactions of ingest: lease, bookmarks, rows, and what is derived from them, all or nothing.
+"""The write transactions of ingest: lease, bookmarks, rows, and the lineage that is folded anew, all or nothing.
 
-In: a lease, and a batch of advances or what else was found. Out: a committed transaction, or an error and no change.
-Promises: an ingester that lost its lease writes nothing; bookmarks and the rows read up to them are written together.
-Knows the order of the statements; the statements themselves are in store.writes.
+In: a lease, and a batch or what else was found. Out: a committed transaction, or an error and no change.
+Promises: an ingester that lost its lease writes nothing; bookmarks and the rows read up to them are written together;
+old lineage events are not read again, but for the few that count in a job's lineage: only the summary of each file is,
+and the results of evaluations. Jobs are folded in portions, each of which ends with the job that brings it to
+PORTION_BYTES of lineage. Knows the order of the statements, which are in store.writes; does not know the disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 
 from lineage_store.config import Settings
-from lineage_store.findings import Finding, finding, in_range
-from lineage_store.ingest import copies, folding
+from lineage_store.fields import less_is_better
+from lineage_store.findings import Finding, RangeProblems, finding, in_range
+from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
+from lineage_store.ingest.decode.rows import no_room_for, plus
 from lineage_store.ingest.lease import writing_under
 from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
+from lineage_store.ingest.read.batch import Batch
 from lineage_store.program import uncollected
 from lineage_store.states import FileEvent, FileState
-from lineage_store.store import clock, leases
+from lineage_store.store import clock
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import database_time, reading
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile, SampleColumns, relative_path
-from lineage_store.store.writes import file_rows, ingest_log, jobs
+from lineage_store.store.records import (
+    Advance,
+    FileKey,
+    FileLineage,
+    FoldedLineage,
+    KnownFile,
+    LineageRow,
+    NewFile,
+    relative_path,
+)
+from lineage_store.store.writes import file_rows, ingest_log, jobs, lineage
 from lineage_store.store.writes.ingest_log import OfFile
+from lineage_store.store.writes.lineage import FileOfJob, write_summaries
 from lineage_store.store.writes.samples import recompute_supersession, write_samples
 
+PORTION_BYTES = 8 << 20
 
-def write_batch(
-    engine: Engine,
-    lease: Lease,
-    advances: Sequence[Advance],
-    samples: Sequence[SampleColumns],
-    settings: Settings,
-) -> None:
+
+def write_batch(engine: Engine, lease: Lease, batch: Batch, settings: Settings) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
+    # Log files can repeat what is in a batch, so no commit of one waits for the disk.
     with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
-        advances = file_rows.settled(connection, advances)
-        file_rows.move_bookmarks(connection, advances)
-        advances, with_lineage = folding.write_events(connection, advances, settings, now)
-        touched, tags, full = write_samples(connection, samples, settings.most_tags)
-        advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
-        recompute_supersession(connection, touched, tags)
-        replaced = [advance.file for advance in advances if advance.completes_generation]
-        for file in replaced:
-            file_rows.make_current(connection, file)
-        switched = {file.job_id for file in replaced}
-        recompute_supersession(connection, switched, None)
-        folding.refold(connection, with_lineage | switched, advances, settings)
-        found = {each.file: OfFile(_state_problems(each), each.rows.problems) for each in advances}
+        found = _write_advances(connection, batch, settings, now) if batch.advances else {}
+        _note_failures(connection, batch, found)
         ingest_log.record(connection, lease.base_dir_id, found, now)
-        jobs_of = {advance.file.job_id for advance in advances}
-        _refresh_jobs(connection, lease, jobs_of, now, settings.live_within_s)
+        changed = {file.job_id for file in found}
+        jobs.refresh_jobs(connection, lease.base_dir_id, changed, now, settings.live_within_s)
 
 
-def register(engine: Engine, lease: Lease, files: Sequence[NewFile], live_within_s: float) -> list[KnownFile]:
+def _write_advances(
+    connection: Connection, batch: Batch, settings: Settings, now: datetime
+) -> dict[KnownFile, OfFile]:
+    """Move bookmarks and store what was read up to them; return what was found wrong with each file."""
+    advances: Sequence[Advance] = file_rows.settled(connection, batch.advances)
+    file_rows.move_bookmarks(connection, advances)
+    advances, with_lineage = write_events(connection, advances, settings, now)
+    touched, tags, full = write_samples(connection, batch.samples, settings.most_tags)
+    advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
+    recompute_supersession(connection, touched, tags)
+    replaced = [advance.file for advance in advances if advance.completes_generation]
+    for file in replaced:
+        file_rows.make_current(connection, file)
+    switched = {file.job_id for file in replaced}
+    recompute_supersession(connection, switched, None)
+    refold(connection, with_lineage | switched, advances, settings)
+    return {each.file: OfFile(_state_problems(each), each.rows.problems) for each in advances}
+
+
+def _note_failures(connection: Connection, batch: Batch, found: dict[KnownFile, OfFile]) -> None:
+    """Mark files that could not be read, have too much damage, or failed the reader; add what is wrong to `found`.
+
+    A file that failed the reader MOST_FAILED_READS times in a row is no longer read.
+    """
+    for event, files in ((FileEvent.FAILED, batch.failures), (FileEvent.RIDDLED, batch.riddled)):
+        for file, problem in files:
+            file_rows.mark_failed(connection, file, event, problem.what)
+            found[file] = OfFile([problem], found.get(file, OfFile()).ranges)
+    if batch.failed_read:
+        file, reason = batch.failed_read
+        times = file.failed_reads + 1
+        event = FileEvent.FAILED_OFTEN if times >= MOST_FAILED_READS else FileEvent.FAILED
+        file_rows.mark_failed(connection, file, event, reason, failed_reads=times)
+        found[file] = OfFile([poisonous_file(_path(file), reason, times)])
+
+
+def add_files(
+    engine: Engine, lease: Lease, files: Sequence[NewFile], live_within_s: float
+) -> list[KnownFile]:
     """Insert new files, with their sizes; return them as the store knows them. Jobs at rest are being read again."""
     with writing_under(engine, lease) as (connection, now), uncollected():
-        known = _register(connection, lease, files, now)
-        resting = jobs.at_rest(connection, {file.job_id for file in known})
-        _refresh_jobs(connection, lease, resting, now, live_within_s)
+        known = registry.insert_files(connection, lease.base_dir_id, files, now)
+        job_ids = {file.job_id for file in known}
+        jobs.stamp(connection, lease.base_dir_id, job_ids)
+        resting = jobs.at_rest(connection, job_ids)
+        jobs.refresh_jobs(connection, lease.base_dir_id, resting, now, live_within_s)
         return known
-
-
-def start_generations(
-    engine: Engine, lease: Lease, files: Sequence[KnownFile], new: Sequence[NewFile]
-) -> list[KnownFile]:
-    """Insert new generations of files that are read again, beside those that readers still see; copies start over."""
-    started = [copies.start_over(engine, lease, file) for file in files if file.copy_of is not None]
-    again = [each for each in zip(files, new, strict=True) if each[0].copy_of is None]
-    if not again:
-        return started
-    with writing_under(engine, lease) as (connection, now):
-        for file, _ in again:
-            file_rows.abandon(connection, file)
-        return started + _register(connection, lease, [generation for _, generation in again], now)
-
-
-def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None:
-    """Store who owns the directories of jobs now, by their train ids."""
-    with writing_under(engine, lease) as (connection, _):
-        registry.note_owners(connection, lease.base_dir_id, owners)
-
-
-def note_sizes(
-    engine: Engine, lease: Lease, sizes: Sequence[tuple[KnownFile, int]], live_within_s: float
-) -> None:
-    """Note how large files are that have grown and wait to be read, so that the store tells what it lacks."""
-    with writing_under(engine, lease) as (connection, now):
-        file_rows.note_sizes(connection, sizes, now)
-        _refresh_jobs(connection, lease, {file.job_id for file, _ in sizes}, now, live_within_s)
-
-
-def mark_missing(
-    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], settings: Settings
-) -> list[KnownFile]:
-    """Mark files as missing from the disk, each with a finding; their rows stay, or go over to copies of them.
-
-    Returns the copies that took over, to be read on.
-    """
-    with writing_under(engine, lease) as (connection, now):
-        missing, heirs = copies.inherit(connection, lease, files, settings, now)
-        file_rows.mark_missing(connection, missing)
-        states = {file: [files[file]] for file in missing}
-        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, settings.live_within_s)
-        return heirs
-
-
-def mark_unreadable(
-    engine: Engine,
-    lease: Lease,
-    failures: Sequence[tuple[KnownFile, Finding]],
-    live_within_s: float,
-    event: FileEvent = FileEvent.FAILED,
-) -> None:
-    """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
-    with writing_under(engine, lease) as (connection, now):
-        reasons = {file: problem.what for file, problem in failures}
-        file_rows.mark_unreadable(connection, reasons, event)
-        states = {file: [problem] for file, problem in failures}
-        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {file.job_id for file in states}, now, live_within_s)
-
-
-def mark_failed_read(
-    engine: Engine, lease: Lease, file: KnownFile, reason: str, live_within_s: float
-) -> None:
-    """Note that reading a file failed the reader. After MOST_FAILED_READS in a row the file is no longer read."""
-    failed_reads = file.failed_reads + 1
-    event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
-    problem = poisonous_file(_path(file), reason, failed_reads)
-    with writing_under(engine, lease) as (connection, now):
-        file_rows.mark_failed_read(connection, file, failed_reads, reason, event)
-        ingest_log.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
-        _refresh_jobs(connection, lease, [file.job_id], now, live_within_s)
 
 
 def finish_discovery(
@@ -153,7 +124,7 @@ def finish_discovery(
     """
     mine = [each for each in paths if lease.shards.hold_path(each.subject)]
     with reading(engine) as connection:
-        more = file_rows.any_replaced(connection, lease.base_dir_id, lease.shards)
+        more = registry.replaced_file(connection, lease.base_dir_id, lease.shards) is not None
         quiet = not more and ingest_log.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
     if quiet:
         return
@@ -172,15 +143,6 @@ def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
             registry.note_discovery(connection, lease.base_dir_id, lease.shards, now)
 
 
-def renew(engine: Engine, lease: Lease) -> None:
-    """Renew the lease during a long pass, by an engine that is `apart` from that of the pass.
-
-    Raises LeaseLostError, and LeaseHeldError while the pass itself is in a write transaction.
-    """
-    with writing(engine) as connection:
-        leases.renew(connection, lease)
-
-
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:
     """Mark live jobs as stalled that have stopped growing."""
     mine = lease.base_dir_id, lease.shards
@@ -189,23 +151,7 @@ def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> No
             return
     with writing_under(engine, lease) as (connection, now):
         quiet = jobs.quiet_jobs(connection, *mine, now, live_within_s)
-        _refresh_jobs(connection, lease, quiet, now, live_within_s)
-
-
-def _register(
-    connection: Connection, lease: Lease, files: Sequence[NewFile], now: datetime
-) -> list[KnownFile]:
-    known = registry.register(connection, lease.base_dir_id, files, now)
-    jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in known})
-    return known
-
-
-def _refresh_jobs(
-    connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, live_within_s: float
-) -> None:
-    if job_ids:
-        revision = jobs.take(connection, lease.base_dir_id)
-        jobs.refresh_jobs(connection, job_ids, now, live_within_s, revision)
+        jobs.refresh_jobs(connection, lease.base_dir_id, quiet, now, live_within_s)
 
 
 def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: int) -> Advance:
@@ -228,3 +174,153 @@ def _state_problems(advance: Advance) -> list[Finding]:
 
 def _path(file: KnownFile) -> str:
     return relative_path(file.train_id, file.name)
+
+
+# ---- Lineage: store a job's new events as far as it has room, and fold its lineage anew
+
+
+def write_events(
+    connection: Connection, advances: Sequence[Advance], most: Settings, now: datetime
+) -> tuple[list[Advance], set[int]]:
+    """Store lineage events as far as their jobs have room.
+
+    Returns the advances without the events that were left out, each with a problem that says so, and the jobs to fold.
+    """
+    jobs = {advance.file.job_id for advance in advances if advance.rows.lineage_events}
+    if not jobs:
+        return list(advances), jobs
+    used: dict[int, _Used] = defaultdict(_Used)
+    for file in lineage.files_of_jobs(connection, jobs):
+        used[file.job_id].put(file)
+    within: list[Advance] = []
+    begun: dict[FileKey, FileLineage] = {}
+    counted: dict[FileKey, FileLineage] = {}
+    for advance in advances:
+        if advance.rows.lineage_events:
+            advance, before = _within(advance, used[advance.file.job_id], most)
+            key, events = advance.file.key, advance.rows.lineage_events
+            if not before.events:
+                begun[key] = extended(before, events, now)
+            elif not any(event.kind == "user_info" for event in events):
+                counted[key] = extended(before, events, now)
+            else:  # one file at a time, because its user-defined values may be large
+                values = lineage.user_info_of(connection, [key])[key]
+                lineage.write_files(
+                    connection, {key: extended(before._replace(user_info=values), events, now)}
+                )
+        within.append(advance)
+    lineage.write_files(connection, begun)
+    lineage.write_files(connection, counted, user_info=False)
+    lineage.write_lineage_events(connection, within)
+    return within, jobs
+
+
+def refold(
+    connection: Connection, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
+) -> None:
+    """Fold the lineage of jobs and store it, with summaries of their metrics.
+
+    A job whose only lineage file was read from its beginning was folded when it was decoded.
+    """
+    if not job_ids:
+        return
+    folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
+    alone = lineage.jobs_of_one_file(connection, folded)
+    folds = {job: found for job, found in folded.items() if job in alone}
+    files: dict[int, list[FileOfJob]] = {job: [] for job in job_ids if job not in alone}
+    for file in lineage.files_of_jobs(connection, files):
+        if file.current:
+            files[file.job_id].append(file)
+    lineage.number_evaluations(connection, files.values())
+    for portion in _portions(files):
+        lineage.replace_lineage(connection, folds | _folds(connection, portion))
+        folds = {}
+    lineage.replace_lineage(connection, folds)
+    write_summaries(connection, job_ids, less_is_better(settings.less_is_better))
+
+
+@dataclass(slots=True)
+class _Used:
+    """What the log files of a job have used of its bounds; only the newest generation of each name counts."""
+
+    files: dict[str, FileOfJob] = field(default_factory=dict)
+    total: FileLineage = field(default_factory=FileLineage)
+
+    def put(self, file: FileOfJob) -> None:
+        """Count a file, in place of an older generation."""
+        self._count(self.files.get(file.name), -1)
+        self._count(file, 1)
+        self.files[file.name] = file
+
+    def of(self, file: KnownFile) -> FileLineage:
+        """Return the summary of a file; from then on older generations of the file no longer count."""
+        known = self.files.get(file.name)
+        if known is None or known.file_no != file.file_no:
+            known = FileOfJob(file.job_id, file.file_no, file.name, file.current, FileLineage())
+            self.put(known)
+        return known.lineage
+
+    def _count(self, file: FileOfJob | None, sign: int) -> None:
+        if file is not None:
+            names = ("events", "content_bytes", "user_values")
+            self.total = self.total._replace(
+                **{name: getattr(self.total, name) + sign * getattr(file.lineage, name) for name in names}
+            )
+
+
+def _within(advance: Advance, job: _Used, most: Settings) -> tuple[Advance, FileLineage]:
+    """Return the advance without the events for which its job has no room, and its file's summary before them."""
+    rows, before = advance.rows, job.of(advance.file)
+    kept: list[LineageRow] = []
+    left_out: RangeProblems | None = None
+    evaluations = before.evaluations
+    begins = list(dict.fromkeys(event.byte_offset for event in rows.lineage_events))
+    ends = dict(zip(begins, [*begins[1:], rows.end], strict=True))
+    for event in rows.lineage_events:
+        if reason := no_room_for(job.total, event, most):
+            begin, end = event.byte_offset, ends[event.byte_offset]
+            this = in_range("beyond_bounds", begin, end, reason=reason)
+            if left_out is None or left_out.last_end != end:  # one frame may hold several events
+                left_out = left_out.plus(this) if left_out else this
+            continue
+        if event.kind == "eval":
+            evaluations += 1
+            event = event._replace(evaluation_no=evaluations)
+        kept.append(event)
+        job.total = plus(job.total, event)
+    if left_out:
+        rows = rows._replace(folded=None, problems=(*rows.problems, left_out))
+    return advance._replace(rows=rows._replace(lineage_events=tuple(kept))), before
+
+
+def _portions(files: Mapping[int, list[FileOfJob]]) -> Iterator[dict[int, list[FileOfJob]]]:
+    portion: dict[int, list[FileOfJob]] = {}
+    weight = 0
+    for job, of_job in files.items():
+        portion[job] = of_job
+        weight += sum(file.lineage.content_bytes for file in of_job)
+        if weight >= PORTION_BYTES:
+            yield portion
+            portion, weight = {}, 0
+    if portion:
+        yield portion
+
+
+def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> dict[int, FoldedLineage]:
+    """Fold jobs from the events that count, and the user-defined values of the files that count."""
+    bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
+    places = {
+        (job, kind): (job, files[job][number].file_no, at, kind)
+        for job, (found, _) in bound.items()
+        for kind, (number, at) in found.items()
+    }
+    contents = lineage.event_contents(connection, places.values())
+    counting = {job: [file.key for file in files[job][first:]] for job, (_, first) in bound.items()}
+    users = lineage.user_info_of(connection, [key for keys in counting.values() for key in keys])
+    folds = {}
+    for job, (found, _) in bound.items():
+        user: dict[str, Any] = {}
+        for key in counting[job]:
+            merge(user, json.loads(users.pop(key)))
+        folds[job] = come_to({kind: contents[places[job, kind]] for kind in found}, user)
+    return folds

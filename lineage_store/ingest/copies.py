@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -21,9 +21,10 @@ from sqlalchemy import Connection, Engine
 from lineage_store.config import Settings
 from lineage_store.eventlog.formats import format_of
 from lineage_store.findings import Finding, finding
-from lineage_store.ingest import folding
+from lineage_store.ingest.commit import refold
 from lineage_store.ingest.lease import writing_under
-from lineage_store.ingest.read.log_reader import Compared, Outcome
+from lineage_store.ingest.read.log_reader import Compared, CopyOutcome
+from lineage_store.ingest.scan.survey import next_generation
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading
@@ -65,7 +66,7 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
     if not found:
         return []
     with writing_under(engine, lease) as (connection, _):
-        file_rows.set_aside(connection, found)
+        file_rows.mark_copies(connection, found)
         jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
         aside = file_rows.of_keys(connection, [file.key for file in found])
         return registry.with_originals(connection, aside)
@@ -92,41 +93,51 @@ def changed_since(engine: Engine, advances: Sequence[Advance], job_ids: Collecti
     return [file for file in doubtful if file not in unchanged]
 
 
-def copies_of(engine: Engine, files: Collection[KnownFile]) -> list[KnownFile]:
-    """Return the copies of files that were rewritten, to be compared anew."""
-    with reading(engine) as connection:
-        return registry.with_originals(
-            connection, file_rows.copies_of(connection, [file.key for file in files])
-        )
-
-
 def settle(engine: Engine, lease: Lease, compared: Sequence[Compared], settings: Settings) -> list[KnownFile]:
     """Store how copies compare with their originals; return what is to be compared or read next."""
     compared = list({each.file.key: each for each in compared}.values())
     with writing_under(engine, lease) as (connection, now):
         unchanged = file_rows.unchanged(connection, [each.file for each in compared])
         valid = [each for each in compared if each.file in unchanged and each.is_news]
-        alike = [each for each in valid if each.outcome is not Outcome.OTHER]
+        alike = [each for each in valid if each.outcome is not CopyOutcome.OTHER]
         file_rows.note(connection, [(each.after, each.sight.modified_s) for each in alike])
-        complete = [each for each in alike if each.outcome in (Outcome.WITHIN, Outcome.SAME)]
+        complete = [each for each in alike if each.outcome in (CopyOutcome.WITHIN, CopyOutcome.SAME)]
         for each in complete:
             _hide_older(connection, each.file, each.original)
         told = {each.file: [_copied(each.file, each.original)] for each in complete}
         ingest_log.set_file_problems(connection, lease.base_dir_id, told, now)
         again = [
-            each.file for each in compared if each.file not in unchanged or each.outcome is Outcome.ALIKE
+            each.file for each in compared if each.file not in unchanged or each.outcome is CopyOutcome.ALIKE
         ]
         for each in valid:
-            if each.outcome is Outcome.OTHER:
+            if each.outcome is CopyOutcome.OTHER:
                 file_rows.part(connection, each.file, each.original.file_no)
                 again.append(each.file)
-            elif each.outcome is Outcome.HOLDS or (each.outcome is Outcome.SAME and _is_better(each)):
+            elif each.outcome is CopyOutcome.HOLDS or (each.outcome is CopyOutcome.SAME and _is_better(each)):
                 again += _exchange(connection, lease, each.original, each.after, settings, now)
-        _refresh(connection, lease, {each.file.job_id for each in valid}, now, settings)
+        changed = {each.file.job_id for each in valid}
+        jobs.refresh_jobs(connection, lease.base_dir_id, changed, now, settings.live_within_s)
         return registry.with_originals(connection, file_rows.of_paths(connection, again)) if again else []
 
 
-def inherit(
+def note_missing(
+    engine: Engine, lease: Lease, files: Mapping[KnownFile, Finding], settings: Settings
+) -> list[KnownFile]:
+    """Mark files as missing from the disk, each with a finding; their rows stay, or go over to copies of them.
+
+    Returns the copies that took over, to be read on.
+    """
+    with writing_under(engine, lease) as (connection, now):
+        missing, heirs = _inherit(connection, lease, files, settings, now)
+        file_rows.mark_missing(connection, missing)
+        states = {file: [files[file]] for file in missing}
+        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
+        job_ids = {file.job_id for file in files}
+        jobs.refresh_jobs(connection, lease.base_dir_id, job_ids, now, settings.live_within_s)
+        return heirs
+
+
+def _inherit(
     connection: Connection, lease: Lease, gone: Collection[KnownFile], settings: Settings, now: datetime
 ) -> tuple[list[KnownFile], list[KnownFile]]:
     """Let copies take the place of files that are no longer on disk, and forget copies that are not.
@@ -134,7 +145,7 @@ def inherit(
     Returns the files that have rows which nothing on disk has any more, and those that took over, to be read on.
     """
     lost = [file for file in gone if file.copy_of is None]
-    file_rows.forget(connection, [file for file in gone if file.copy_of is not None])
+    file_rows.delete_copies(connection, [file for file in gone if file.copy_of is not None])
     heirs: dict[FileKey, list[KnownFile]] = defaultdict(list)
     for copy in file_rows.copies_of(connection, [file.key for file in lost]) if lost else ():
         if copy.state == FileState.COPY:
@@ -144,12 +155,28 @@ def inherit(
     for file, heir in heirs_of.items():
         if heir is not None:
             taken += _exchange(connection, lease, file, heir, settings, now, is_gone=True)
-    return [file for file in lost if heirs_of.get(file) is None], file_rows.of_paths(
-        connection, taken
-    ) if taken else []
+    missing = [file for file in lost if heirs_of.get(file) is None]
+    return missing, file_rows.of_paths(connection, taken) if taken else []
 
 
-def start_over(engine: Engine, lease: Lease, file: KnownFile) -> KnownFile:
+def start_generations(engine: Engine, lease: Lease, files: Sequence[KnownFile]) -> list[KnownFile]:
+    """Have files read again from their first byte, as new generations beside those that readers still see.
+
+    Copies, of which nothing is seen, start over. Returns what is to be read.
+    """
+    started = [_start_over(engine, lease, file) for file in files if file.copy_of is not None]
+    again = [file for file in files if file.copy_of is None]
+    if not again:
+        return started
+    with writing_under(engine, lease) as (connection, now):
+        for file in again:
+            file_rows.abandon(connection, file)
+        new = registry.insert_files(connection, lease.base_dir_id, list(map(next_generation, again)), now)
+        jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in new})
+        return started + new
+
+
+def _start_over(engine: Engine, lease: Lease, file: KnownFile) -> KnownFile:
     """Have a copy whose bytes have changed read from its first byte, as a new file is."""
     with writing_under(engine, lease) as (connection, _):
         file_rows.part(connection, file, 0)
@@ -186,7 +213,7 @@ def _exchange(
     ingest_log.set_file_problems(connection, lease.base_dir_id, told, now)
     recompute_supersession(connection, job, None)
     if copy.kind == "lineage":
-        folding.refold(connection, job, [], settings)
+        refold(connection, job, [], settings)
     return [heir] if is_gone else [heir, known]
 
 
@@ -217,11 +244,3 @@ def _rank(file: KnownFile) -> tuple[bool, int]:
 def _copied(file: KnownFile, original: KnownFile) -> Finding:
     other = relative_path(original.train_id, original.name)
     return finding("copied_file", relative_path(file.train_id, file.name), other=other)
-
-
-def _refresh(
-    connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, settings: Settings
-) -> None:
-    if job_ids:
-        revision = jobs.take(connection, lease.base_dir_id)
-        jobs.refresh_jobs(connection, job_ids, now, settings.live_within_s, revision)

@@ -1,8 +1,9 @@
-"""The lease of a base dir with all its shards, held during a `with` block, and write transactions under a lease.
+"""Base dirs that may be registered, their leases held during a `with` block, and write transactions under a lease.
 
-In: an engine and a base dir. Out: a lease for the block. Promises: the lease is released also when the block fails, or
-expires when the database is not available; waiting for another leader's lease ends when that should have expired. Does
-not know what the block does.
+In: an engine and a base dir. Out: its id; a lease for the block; or an error that says what to do. Promises: the lease
+is released also when the block fails, or expires when the database is not available; waiting for another leader's lease
+ends when that should have expired; no base dir with jobs lies inside another, so that a job has only one id. Does not
+know what the block does, nor whether a directory holds log files: callers check that before they register one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def hold_lease(
                 connection, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
             )
             if base_dir is not None:
-                confirm(connection, base_dir_id, base_dir)
+                confirm_path(connection, base_dir_id, base_dir)
             return lease
 
     try:
@@ -97,7 +98,7 @@ def divide(engine: Engine, base_dir_id: int, count: int, lasts_s: float) -> None
         hold_lease(engine, base_dir_id, lasts_s, mode="once", before_daemons=True) as lease,
         writing(engine) as connection,
     ):
-        leases.divide(connection, lease, count)
+        leases.set_shard_count(connection, lease, count)
 
 
 def _await_end(
@@ -129,9 +130,6 @@ def release_lease(engine: Engine, lease: Lease) -> None:
 
 
 # ---- The base dirs that the store knows, and those that may be registered
-# In: an engine and a path. Out: an id, or an error that says what to do. Promises: no base dir with jobs lies inside
-# another, so that a job has only one id. Does not know whether a directory holds log files: callers check that before
-# they register one.
 
 
 def is_known(engine: Engine, base_dir: Path) -> bool:
@@ -183,7 +181,7 @@ def register(engine: Engine, base_dir: Path) -> int:
         return registry.ensure_base_dir(connection, stored_path(base_dir), database_time(connection))
 
 
-def confirm(connection: Connection, base_dir_id: int, base_dir: Path) -> None:
+def confirm_path(connection: Connection, base_dir_id: int, base_dir: Path) -> None:
     """Raise LeaseLostError when a base dir, whose lease was just acquired, is no longer at its path."""
     if registry.base_dir_id(connection, stored_path(base_dir)) != base_dir_id:
         raise LeaseLostError(f"The base dir {base_dir} was moved or forgotten just now.", hint="Try again.")

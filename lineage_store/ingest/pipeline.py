@@ -1,9 +1,9 @@
 """One pass over a base dir: bring the store up to date with the log files on disk.
 
-In: an engine, a base dir, a lease. Out: counts of what the pass found and read. Promises: a bad file does not keep the
-other files from being read; a pass can stop between any two transactions, and the next one continues there; files are
-read a chunk at a time in turn, so that big files do not keep small ones waiting.
-Knows only the order of the steps: each step has a module of its own.
+In: an engine, a base dir, a lease. Out: counts of what the pass found and read, and a row of `ingest_cycle` for each
+recorded pass and each part of a long one. Promises: a bad file does not keep the other files from being read; a pass
+can stop between any two transactions, and the next one continues there; files are read a chunk at a time in turn, so
+that big files do not keep small ones waiting. Knows only the order of the steps: each has a module of its own.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,18 +26,18 @@ from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease, writing_under
 from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
-from lineage_store.ingest.read.queue import Batches, reader_of
+from lineage_store.ingest.read.queue import FileQueue, reader_of
 from lineage_store.ingest.report import Counts, IngestReport, Progress
 from lineage_store.ingest.scan.discovery import holds_log_files
-from lineage_store.ingest.scan.survey import ALL_KINDS, Scope, Survey, find, next_generation, survey
+from lineage_store.ingest.scan.survey import Scope, Survey, find_files, survey
 from lineage_store.plain_values import LARGEST_INTEGER
-from lineage_store.states import FileEvent
+from lineage_store.program import Limit
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import database_time, reading, require_writable
 from lineage_store.store.leases import Lease
-from lineage_store.store.records import FileKey, KnownFile, NewFile
-from lineage_store.store.writes import ingest_log
+from lineage_store.store.records import FileKey, KnownFile
+from lineage_store.store.writes import file_rows, ingest_log, jobs
 
 log = logging.getLogger(__name__)
 
@@ -55,229 +55,225 @@ class Ingester:
     """Called between transactions; True ends the pass early, with everything so far committed."""
     record: Callable[[Counts], None] = lambda _: None
     """Called after each batch with the counts of the pass so far."""
-    batches: Batches | None = None
+    queue: FileQueue | None = None
     """The files that wait to be read, kept from pass to pass; None: a pass reads all files to their ends."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether files wait that earlier passes found."""
+        return self.queue is not None and self.queue.is_busy
 
-def run_pass(
-    ingester: Ingester, *, only: Collection[str] | None = None, kinds: Collection[str] = ALL_KINDS
-) -> Counts:
-    """Ingest what is new in the base dir, or in the jobs `only`, or in files of some kinds.
+
+def run_pass(this: Ingester, *, only: Collection[str] | None = None) -> Counts:
+    """Ingest what is new in the base dir, or in the jobs `only`.
 
     Raises OSError when the base dir cannot be listed, LeaseLostError when another ingester has taken over.
     """
-    counts, todo, searched = Counts(), Survey(), only is None and kinds == ALL_KINDS
-    lease, settings = ingester.lease, ingester.settings
-    scope = Scope(ingester.engine, ingester.base_dir, lease.base_dir_id, settings, kinds)
+    counts, todo, searched = Counts(), Survey(), only is None
+    scope = Scope(this.engine, this.base_dir, this.lease.base_dir_id, this.settings)
     for part, todo in enumerate(survey(scope, only)):
-        if part and todo and ingester.should_stop():
+        if part and todo and this.should_stop():
             searched = False  # the rest waits for the next pass
             break
-        counts = _carry_out(ingester, todo, counts)
-    return _finish(ingester, todo, counts, searched=searched)
+        counts = _ingest_part(this, todo, counts)
+    return _finish(this, todo, counts, searched=searched)
 
 
-def carry_out(ingester: Ingester, todo: Survey, *, searched: bool) -> Counts:
+def ingest_survey(this: Ingester, todo: Survey, *, searched: bool) -> Counts:
     """Ingest what a survey found. Raises LeaseLostError.
 
     Args:
         searched: whether the survey was of the whole base dir.
     """
-    return _finish(ingester, todo, _carry_out(ingester, todo, Counts()), searched=searched)
+    return _finish(this, todo, _ingest_part(this, todo, Counts()), searched=searched)
 
 
-def _carry_out(ingester: Ingester, todo: Survey, before: Counts) -> Counts:
+def _ingest_part(this: Ingester, todo: Survey, before: Counts) -> Counts:
     """Ingest what a part of a survey found; return its counts added to those of the parts `before`."""
     if todo.missing:
-        settings = ingester.settings
-        links = settings.follow_symlinks
-        missing = missing_files(ingester.base_dir, todo.missing, follow_symlinks=links)
-        heirs = commit.mark_missing(ingester.engine, ingester.lease, missing, settings)
-        if heirs and ingester.batches is not None:
-            ingester.batches.jobs_with_copies |= {file.job_id for file in heirs}
-        paths = {(file.job_id, file.name) for file in heirs}
-        others = [each for each in todo.changed if (each[0].job_id, each[0].name) not in paths]
-        unread = [(file, file.size_bytes - file.byte_offset) for file in heirs]
-        todo = replace(todo, changed=(*others, *unread))
+        todo = _mark_missing(this, todo)
     if todo.owners:
-        commit.note_owners(ingester.engine, ingester.lease, todo.owners)
-    return _read_all(ingester, todo, before.found(todo.counts))
+        with writing_under(this.engine, this.lease) as (connection, _):
+            registry.note_owners(connection, this.lease.base_dir_id, todo.owners)
+    counts, settings = before.found(todo.counts), this.settings
+    if not (todo.changed or todo.new or this.is_busy):
+        return counts
+    if this.queue is not None:
+        return _read_and_write(this, this.queue, todo, counts, settings.poll_interval_s)
+    with reader_of(len(todo.changed) + len(todo.new), settings) as reader:
+        return _read_and_write(this, FileQueue(this.base_dir, settings, reader), todo, counts, math.inf)
 
 
-def _finish(ingester: Ingester, todo: Survey, counts: Counts, *, searched: bool) -> Counts:
+def _mark_missing(this: Ingester, todo: Survey) -> Survey:
+    """Mark missing files; return the survey with the copies that took their places among the files to be read."""
+    missing = missing_files(this.base_dir, todo.missing, follow_symlinks=this.settings.follow_symlinks)
+    heirs = copies.note_missing(this.engine, this.lease, missing, this.settings)
+    if this.queue is not None:
+        this.queue.jobs_with_copies |= {file.job_id for file in heirs}
+    paths = {(file.job_id, file.name) for file in heirs}
+    others = [each for each in todo.changed if (each[0].job_id, each[0].name) not in paths]
+    return replace(todo, changed=(*others, *((file, file.size_bytes - file.byte_offset) for file in heirs)))
+
+
+def _finish(this: Ingester, todo: Survey, counts: Counts, *, searched: bool) -> Counts:
     """Do the steps at the end of a pass; `todo` is the last part of its survey."""
+    engine, lease, settings = this.engine, this.lease, this.settings
     if searched:
-        problems = path_problems(ingester.base_dir, todo.unreadable)
-        rows_at_a_time, should_stop = ingester.settings.batch_rows, ingester.should_stop
-        commit.finish_discovery(ingester.engine, ingester.lease, problems, rows_at_a_time, should_stop)
-    commit.refresh_quiet_jobs(ingester.engine, ingester.lease, ingester.settings.live_within_s)
+        problems = path_problems(this.base_dir, todo.unreadable) if todo.unreadable else []
+        commit.finish_discovery(engine, lease, problems, settings.batch_rows, this.should_stop)
+    commit.refresh_quiet_jobs(engine, lease, settings.live_within_s)
     # Only the leader of shard 0 gathers statistics, for the rows that all leaders wrote.
-    if 0 in ingester.lease.shards.numbers and _calls_for_analysis(ingester, counts):
-        planner_statistics.gather(ingester.engine)
+    if 0 in lease.shards.numbers and _calls_for_analysis(this, counts):
+        planner_statistics.gather(engine)
     return counts
 
 
-def _calls_for_analysis(ingester: Ingester, counts: Counts) -> bool:
+def _calls_for_analysis(this: Ingester, counts: Counts) -> bool:
     """Return whether statistics are to be gathered: many events were read, or some and the statistics are too old.
 
-    Where batches outlive a pass, the events of all passes since none waited count together, when none waits again.
+    Where a queue outlives a pass, the events of all passes since none waited count together, when none waits again.
     """
-    batches, events = ingester.batches, counts.events
-    if batches is not None and not batches.files_waiting:
-        events, batches.events = batches.events, 0
-    elif batches is not None:
+    queue, events = this.queue, counts.events
+    if queue is not None and not queue.files_waiting:
+        events, queue.events = queue.events, 0
+    elif queue is not None:
         events = 0
-    return events >= planner_statistics.MANY_EVENTS or (
-        counts.events > 0 and planner_statistics.are_due(ingester.engine)
-    )
+    many = events >= planner_statistics.MANY_EVENTS
+    return many or (counts.events > 0 and planner_statistics.are_due(this.engine))
 
 
-def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
+def _read_and_write(this: Ingester, queue: FileQueue, todo: Survey, counts: Counts, seconds: float) -> Counts:
     """Read the files to their ends, one batch per transaction; read each batch while the one before it is written.
 
-    Where batches outlive the pass, it ends after `poll_interval_s` of its own time (program.py), so that what grew
-    meanwhile gets its turn.
     Returns `counts` with what was read added.
+
+    Args:
+        seconds: how long to go on by itself (program.py), so that what grew meanwhile gets its turn.
     """
-    if not (todo.changed or todo.new or (ingester.batches and ingester.batches.is_busy)):
-        return counts
-    if ingester.batches is not None:
-        return _commit_all(ingester, ingester.batches, todo, counts, ingester.settings.poll_interval_s)
-    with reader_of(len(todo.changed) + len(todo.new), ingester.settings) as reader:
-        batches = Batches(ingester.base_dir, ingester.settings, reader)
-        return _commit_all(ingester, batches, todo, counts, math.inf)
-
-
-def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, seconds: float) -> Counts:
+    limit = _put_in_queue(this, queue, todo, seconds)
     read, read_before = set[FileKey](), counts.files_read
-    with reading(ingester.engine) as connection:
-        limit = batches.begin_pass(database_time(connection), seconds)
-        changed = registry.with_originals(connection, [file for file, _ in todo.changed])
-    pending = (size for _, size in todo.changed)
-    batches.add_changed(zip(changed, pending, strict=True))
-    _register(ingester, batches, todo.new)
-    _look_up_some(ingester, batches)
-    notes_at = time.monotonic() + ingester.settings.poll_interval_s
-    for batch in batches:
+    notes_at = time.monotonic() + this.settings.poll_interval_s
+    for batch in queue:
         if time.monotonic() >= notes_at:
-            _note_sizes(ingester, batches, todo)
+            _note_sizes(this, queue, todo)
             notes_at = math.inf
-        if ingester.should_stop():
+        if this.should_stop():
             break
-        batch = _without_copies(ingester, batches, batch)
+        batch = _without_copies(this, queue, batch)
         started = time.monotonic()
-        if _is_committed(ingester, batch):
+        if _write(this, queue, batch):
             took_s = time.monotonic() - started
-            batches.go_on(batch)
-            batches.resume(_settled(ingester, batches, batch))
-            rewritten = [news.file for news in batch.rewritten]
-            if rewritten:
-                again = list(map(next_generation, rewritten))
-                for file in commit.start_generations(ingester.engine, ingester.lease, rewritten, again):
-                    batches.add(file)
+            queue.add(_to_read_next(this, queue, batch))
             read |= {
                 each.file.key for each in batch.advances if each.after.byte_offset > each.file.byte_offset
             }
             counts = counts.plus(batch.advances, files_read=read_before + len(read), took_s=took_s)
-            ingester.record(counts)
-            ingester.progress(Progress(counts.bytes_read, counts.events, batches.files_waiting))
-        else:
-            batches.drop(batch)
-        _look_up_some(ingester, batches)
+            this.record(counts)
+            this.progress(Progress(counts.bytes_read, counts.events, queue.files_waiting))
+        _look_up_some(this, queue)
         if limit.left_s() <= 0:
             break
     return counts
 
 
-def _without_copies(ingester: Ingester, batches: Batches, batch: Batch) -> Batch:
-    """Return the batch without files that begin as others do: they are set aside, to be compared with those.
-
-    What was read ahead of files that a copy has replaced since is left out too.
-    """
-    moved = copies.changed_since(ingester.engine, batch.advances, batches.jobs_with_copies)
-    aside = copies.set_aside(ingester.engine, ingester.lease, batch.advances)
-    if moved or aside:
-        batch = batch.without([*moved, *aside])
-        batches.withdraw([*moved, *aside])
-        batches.resume(aside)
-    return batch
-
-
-def _settled(ingester: Ingester, batches: Batches, batch: Batch) -> list[KnownFile]:
-    """Store how copies compare, and return the files that are to be read or compared next because of that."""
-    engine, anew = ingester.engine, [each.file for each in batch.advances if each.completes_generation]
-    following = copies.copies_of(engine, anew) if anew else []
-    if batches.compared or batch.compared:
-        compared, batches.compared = [*batches.compared, *batch.compared], []
-        # A file that has more to be read cannot change places with its copy.
-        ready = [each for each in compared if each.original not in batches]
-        batches.compared = [each for each in compared if each.original in batches]
-        following += copies.settle(engine, ingester.lease, ready, ingester.settings) if ready else []
-    return following
-
-
-def _register(ingester: Ingester, batches: Batches, new: Sequence[NewFile]) -> None:
-    """Register new files before any is read, so that the store tells at once what it lacks."""
-    most, live_within_s = ingester.settings.batch_files, ingester.settings.live_within_s
-    for start in range(0, len(new), most):
-        if start and ingester.should_stop():
+def _put_in_queue(this: Ingester, queue: FileQueue, todo: Survey, seconds: float) -> Limit:
+    """Put what a survey found in the queue, new files when they are registered; return the limit of the pass."""
+    with reading(this.engine) as connection:
+        limit = queue.begin_pass(database_time(connection), seconds)
+        changed = registry.with_originals(connection, [file for file, _ in todo.changed])
+    queue.add_changed(zip(changed, (size for _, size in todo.changed), strict=True))
+    # New files are registered before any is read, so that the store tells at once what it lacks.
+    most = this.settings.batch_files
+    for start in range(0, len(todo.new), most):
+        if start and this.should_stop():
             break  # the next pass finds the others
-        some = new[start : start + most]
-        known = commit.register(ingester.engine, ingester.lease, some, live_within_s)
-        if len(new) <= most:
-            batches.add(*known)
+        some = todo.new[start : start + most]
+        known = commit.add_files(this.engine, this.lease, some, this.settings.live_within_s)
+        if len(todo.new) <= most:
+            queue.add(known)
         else:
-            batches.add_new(some)
+            queue.add_new(some)
+    _look_up_some(this, queue)
+    return limit
 
 
-def _look_up_some(ingester: Ingester, batches: Batches) -> None:
+def _look_up_some(this: Ingester, queue: FileQueue) -> None:
     """Look up the new files that are read soon."""
-    while new := batches.next_new(ingester.settings.batch_files):
-        with reading(ingester.engine) as connection:
-            batches.add(*registry.registered(connection, ingester.lease.base_dir_id, new))
+    while new := queue.next_new(this.settings.batch_files):
+        with reading(this.engine) as connection:
+            queue.add_looked_up(registry.registered(connection, this.lease.base_dir_id, new))
 
 
-def _note_sizes(ingester: Ingester, batches: Batches, todo: Survey) -> None:
+def _note_sizes(this: Ingester, queue: FileQueue, todo: Survey) -> None:
     """Note how large the files of a survey are that still wait; what is read at once is noted when it has been read."""
     waiting = [
         (file, file.byte_offset + more)
         for file, more in todo.changed
-        if file.byte_offset + more > file.size_bytes and file in batches
+        if file.byte_offset + more > file.size_bytes and file in queue
     ]
     if waiting:
-        commit.note_sizes(ingester.engine, ingester.lease, waiting, ingester.settings.live_within_s)
+        with writing_under(this.engine, this.lease) as (connection, now):
+            file_rows.note_sizes(connection, waiting, now)
+            job_ids, live_within_s = {file.job_id for file, _ in waiting}, this.settings.live_within_s
+            jobs.refresh_jobs(connection, this.lease.base_dir_id, job_ids, now, live_within_s)
 
 
-def _is_committed(ingester: Ingester, batch: Batch) -> bool:
-    """Write a batch; return False if nothing was written, because another one moved a bookmark meanwhile."""
-    engine, lease = ingester.engine, ingester.lease
+def _without_copies(this: Ingester, queue: FileQueue, batch: Batch) -> Batch:
+    """Return the batch without files that begin as others do: they are set aside, to be compared with those.
+
+    What was read ahead of files that a copy has replaced since is left out too.
+    """
+    moved = copies.changed_since(this.engine, batch.advances, queue.jobs_with_copies)
+    aside = copies.set_aside(this.engine, this.lease, batch.advances)
+    if moved or aside:
+        batch = batch.without([*moved, *aside])
+        queue.withdraw([*moved, *aside])
+        queue.add(aside)
+    return batch
+
+
+def _write(this: Ingester, queue: FileQueue, batch: Batch) -> bool:
+    """Write a batch; return False if nothing was written, because somebody else moved a bookmark meanwhile."""
+    if not batch.calls_for_writing:
+        return True
     try:
-        if batch.advances:
-            commit.write_batch(engine, lease, batch.advances, batch.samples, ingester.settings)
+        commit.write_batch(this.engine, this.lease, batch, this.settings)
     except BookmarkMovedError as error:
         log.warning("%s Those files are read again in the next pass.", error.message)
+        queue.withdraw(
+            each.file for each in batch.advances
+        )  # reading must not go on behind what was not written
         return False
-    live_within_s = ingester.settings.live_within_s
-    if batch.failures:
-        commit.mark_unreadable(engine, lease, batch.failures, live_within_s)
-    if batch.riddled:
-        commit.mark_unreadable(engine, lease, batch.riddled, live_within_s, FileEvent.RIDDLED)
-    if batch.failed_read:
-        commit.mark_failed_read(engine, lease, *batch.failed_read, live_within_s)
+    queue.go_on(batch)
     return True
 
 
-# ---- The history of passes: a row of `ingest_cycle` for each recorded pass, and for each part of a long one
-# In: a lease, and the counts of a pass meanwhile and when it ends. Out: rows, which tell how reading goes while it
-# goes on; the oldest rows are deleted. Does not know which passes are worth a row.
+def _to_read_next(this: Ingester, queue: FileQueue, batch: Batch) -> list[KnownFile]:
+    """Store how copies compare, and return the files that are to be read or compared next because of a batch."""
+    engine, lease = this.engine, this.lease
+    following = list[KnownFile]()
+    if anew := [each.file.key for each in batch.advances if each.completes_generation]:
+        with reading(engine) as connection:
+            following += registry.with_originals(connection, file_rows.copies_of(connection, anew))
+    if queue.compared or batch.compared:
+        compared, queue.compared = [*queue.compared, *batch.compared], []
+        # A file that has more to be read cannot change places with its copy.
+        ready = [each for each in compared if each.original not in queue]
+        queue.compared = [each for each in compared if each.original in queue]
+        following += copies.settle(engine, lease, ready, this.settings) if ready else []
+    if batch.rewritten:
+        following += copies.start_generations(engine, lease, [each.file for each in batch.rewritten])
+    return following
 
+
+# ---- The history of passes
 
 PART_S = 10.0
 """A pass that takes longer leaves a row each time that so much has passed."""
 
 
-class Record:
-    """The rows of one pass."""
+class PassRecord:
+    """The rows of `ingest_cycle` of one pass, which tell how reading goes while it goes on."""
 
     def __init__(self, engine: Engine, lease: Lease, history: int) -> None:
         self._engine, self._lease, self._history = engine, lease, history
@@ -310,15 +306,11 @@ class Record:
                 "started_at": self._started,
                 "finished_at": now,
                 "holder": lease.holder,
-                "files_found": counts.files_found,
-                "files_read": counts.files_read,
+                **{
+                    name: getattr(counts, name) for name in ("files_found", "files_read", "events", "samples")
+                },
                 "bytes_read": min(counts.bytes_read, LARGEST_INTEGER),
-                "events": counts.events,
-                "samples": counts.samples,
-                "pending_bytes": left.pending_bytes,
-                "waiting_files": left.waiting_files,
-                "waiting_bytes": left.waiting_bytes,
-                "problems": left.problems,
+                **asdict(left),
             }
             history, took_s = self._history, counts.batches_s
             ingest_log.write_cycle(connection, row, history, batches=counts.batches, batches_s=took_s)
@@ -326,15 +318,17 @@ class Record:
 
 
 @contextmanager
-def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[Record]:
+def record_cycle(engine: Engine, lease: Lease, history: int) -> Iterator[PassRecord]:
     """Record the pass that the block makes: the block notes its counts.
 
     A block that fails, or does not finish the record, leaves no row but those of its parts.
     """
-    record = Record(engine, lease, history)
+    record = PassRecord(engine, lease, history)
     yield record
     record.close()
 
+
+# ---- A pass by itself, for a person who waits for it
 
 T = TypeVar("T")
 
@@ -364,7 +358,7 @@ def ingest(
     if not is_known:
         base_dirs.refuse_unfit(engine, base_dir)
         if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
-            found = listed(base_dir, lambda: find(base_dir, settings))
+            found = run_listing(base_dir, lambda: find_files(base_dir, settings))
             if not (found.files or found.unreadable):
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
@@ -375,14 +369,14 @@ def ingest(
     ) as lease:
         this = Ingester(engine, base_dir, lease, settings, progress or (lambda _: None), should_stop)
         with record_cycle(engine, lease, settings.cycle_history) as record:
-            counts = listed(base_dir, lambda: run_pass(replace(this, record=record.so_far)))
+            counts = run_listing(base_dir, lambda: run_pass(replace(this, record=record.so_far)))
             record.finish(counts)
         commit.heartbeat(engine, lease, searched=True)
     report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
     return report if is_known else replace(report, known_at=base_dirs.known_at(engine, base_dir_id))
 
 
-def listed(base_dir: Path, run: Callable[[], T]) -> T:
+def run_listing(base_dir: Path, run: Callable[[], T]) -> T:
     """Run what lists a base dir. Raises LineageParamSummaryPathError when that cannot be listed."""
     try:
         return run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from sqlalchemy import URL, Engine
@@ -28,7 +28,7 @@ from lineage_store.ingest import pipeline
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.pipeline import Ingester, ingest
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, new_cache
-from lineage_store.ingest.scan.survey import Scope, Survey, find, survey, survey_changes
+from lineage_store.ingest.scan.survey import Scope, Survey, find_files, survey, survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import database_time, is_read_only, reading
@@ -45,7 +45,6 @@ LEADER_DEADLINE_S = 10.0
 """How long a full refresh waits for the leader to read what is on disk now."""
 _NO_REFRESH = (LeaseLostError, DatabaseUnavailableError, ReaderStuckError, DBAPIError, OSError)
 """Failures of a refresh, after which the question is answered from the store."""
-_READ_ONLY = "Answered from the store (%s): it is open for reading only."
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 """The pauses between two queries for what the leader has read."""
 
@@ -58,52 +57,74 @@ def refresh_lineage(
     Otherwise log how old the store's content is. Raises LineageParamSummaryPathError for a base dir that cannot be
     registered.
     """
-    if is_read_only(engine):
-        log.info(_READ_ONLY, _age(engine, base_dir))
-        return
     started = time.monotonic()
-    try:
-        if only is None:
-            _read_lineage(engine, base_dir, settings)
-        else:
-            _read_lineage_of(engine, base_dir, settings, only)
-    except (LeaseHeldError, *_NO_REFRESH) as error:
-        log.info("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
+    expected = (LeaseHeldError, *_NO_REFRESH)
+    if not _refresh(lambda: _read_lineage(engine, base_dir, settings, only), engine, base_dir, expected):
         return
     seconds = time.monotonic() - started
     if seconds > 1:
         log.warning("Reading the new lineage of %s took %.1f s; a daemon would save that.", base_dir, seconds)
 
 
-def _read_lineage_of(engine: Engine, base_dir: Path, settings: Settings, jobs: Collection[str]) -> None:
-    base_dir_id = base_dirs.register(engine, base_dir)
-    with reading(engine) as connection:
-        leases.last(connection, base_dir_id)
-    if any(survey(Scope(engine, base_dir, base_dir_id, settings, LINEAGE), jobs)):
-        with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
-            pipeline.run_pass(Ingester(engine, base_dir, lease, settings), only=jobs, kinds=LINEAGE)
+def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
+    """Read everything that is new, or wait up to LEADER_DEADLINE_S for the leader to read what is on disk now."""
+
+    def read_all() -> None:
+        try:
+            ingest(engine, base_dir, settings, waits=False)
+        except LeaseHeldError:
+            wait_for_leader(engine, base_dir, settings)
+
+    expected = (LineageParamSummaryPathError, *_NO_REFRESH)
+    _refresh(read_all, engine, base_dir, expected, level=logging.WARNING)
 
 
-def _read_lineage(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Acquire the lease only when something has changed, which the cache of this process shows at little cost."""
+def _refresh(
+    read: Callable[[], None],
+    engine: Engine,
+    base_dir: Path,
+    expected: tuple[type[Exception], ...],
+    *,
+    level: int = logging.INFO,
+) -> bool:
+    """Read what is new; return whether that was possible. Otherwise log how old the store's content is, and why."""
+    if is_read_only(engine):
+        log.info("Answered from the store (%s): it is open for reading only.", _age(engine, base_dir))
+        return False
+    try:
+        read()
+    except expected as error:
+        # the database's message, without the statement that SQLAlchemy shows below it
+        reason = str(error).partition("\n")[0]
+        log.log(level, "Answered from the store (%s): %s", _age(engine, base_dir), reason)
+        return False
+    return True
+
+
+def _read_lineage(engine: Engine, base_dir: Path, settings: Settings, only: Collection[str] | None) -> None:
+    """Acquire the lease only when something has changed; of a whole base dir, a cache shows that at little cost."""
     base_dir_id = base_dirs.register(engine, base_dir)
     with reading(engine) as connection:
         last = leases.last(connection, base_dir_id)
-    cache = _cache_of(engine, base_dir, settings, last)
     scope = Scope(engine, base_dir, base_dir_id, settings, LINEAGE)
-    todo = _survey_lineage(scope, cache)
+    cache = _cache_of(engine, base_dir, settings, last) if only is None else None
+    todo = _survey_lineage(scope, cache, only)
     if todo:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir) as lease:
             # Another ingester led since the survey, or may have: with several shards, the epoch does not show it.
             if lease.epoch != max((epoch for _, epoch in last), default=0) + 1 or lease.shards.count > 1:
-                cache = new_cache(base_dir, settings)
-                todo = _survey_lineage(scope, cache)
-            pipeline.carry_out(Ingester(engine, base_dir, lease, settings), todo, searched=False)
+                cache = None if cache is None else new_cache(base_dir, settings)
+                todo = _survey_lineage(scope, cache, only)
+            pipeline.ingest_survey(Ingester(engine, base_dir, lease, settings), todo, searched=False)
         last = [(lease.holder, lease.epoch) for _ in lease.shards.numbers]
-    _CACHES[engine.url, base_dir, settings] = last, cache
+    if cache is not None:
+        _CACHES[engine.url, base_dir, settings] = last, cache
 
 
-def _survey_lineage(scope: Scope, cache: DirectoryCache) -> Survey:
+def _survey_lineage(scope: Scope, cache: DirectoryCache | None, only: Collection[str] | None) -> Survey:
+    if cache is None:
+        (of_jobs,) = survey(scope, only)
+        return of_jobs
     relist_after_s = scope.settings.finished_interval_s
     signs = cache.signs(scope.base_dir, relist_after_s=relist_after_s, thorough=True)
     return survey_changes(scope, cache, signs)
@@ -115,23 +136,11 @@ def _cache_of(engine: Engine, base_dir: Path, settings: Settings, last: _Leads) 
     return cache if cache is not None and last and of == last else new_cache(base_dir, settings)
 
 
-def refresh_all(engine: Engine, base_dir: Path, settings: Settings) -> None:
-    """Read everything that is new, or wait up to LEADER_DEADLINE_S for the leader to read what is on disk now."""
-    if is_read_only(engine):
-        log.info(_READ_ONLY, _age(engine, base_dir))
-        return
-    try:
-        try:
-            ingest(engine, base_dir, settings, waits=False)
-        except LeaseHeldError:
-            wait_for_leader(engine, base_dir, settings)
-    except (LineageParamSummaryPathError, *_NO_REFRESH) as error:
-        log.warning("Answered from the store (%s): %s", _age(engine, base_dir), _first_line(error))
-
-
 def wait_for_leader(engine: Engine, base_dir: Path, settings: Settings) -> None:
     """Wait until the leader has read the files up to their present sizes; give up (logged) after LEADER_DEADLINE_S."""
-    behind = {(file.train_id, file.name): file.sight.size_bytes for file in find(base_dir, settings).files}
+    behind = {
+        (file.train_id, file.name): file.sight.size_bytes for file in find_files(base_dir, settings).files
+    }
     deadline, pause_s = time.monotonic() + LEADER_DEADLINE_S, _FIRST_PAUSE_S
     while behind := _still_behind(engine, base_dir, behind):
         if time.monotonic() > deadline:
@@ -162,11 +171,6 @@ def _still_behind(
         for path, size in sizes.items()
         if looked_at.get(path, -1) < size and path[0] not in removed
     }
-
-
-def _first_line(error: Exception) -> str:
-    """The database's message, without the statement that SQLAlchemy shows below it."""
-    return str(error).partition("\n")[0]
 
 
 def _age(engine: Engine, base_dir: Path) -> str:

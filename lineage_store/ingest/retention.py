@@ -1,8 +1,11 @@
-"""Removal of jobs from the store: they are taken out of readers' sight first, then their rows are deleted in steps.
+"""Retention: jobs are removed from the store and series thinned, for a person or by the policies of the settings.
 
-In: an engine, leases, jobs. Out: tombstones in place of the jobs. Promises: every transaction is bounded and confirms a
-lease; if the process ends in between, readers see nothing of the jobs, and the next removal deletes the rest. Policies
-remove by themselves what may go in a day (store/writes/removal.py); that others wait is stored for all to see.
+In: an engine, leases, and jobs or series that policies name. Out: tombstones in place of the jobs, whose rows are
+deleted in steps after readers see nothing of them; fewer samples of the series; log lines. Promises: every transaction
+is bounded and confirms a lease; if the process ends in between, the next removal deletes the rest, and each series is
+either whole or thinned; a series whose job has changed since its samples were read is not thinned. What waits for a
+person is stored for all to see. Does not know which jobs policies name (store/catalog/retention.py), nor how many may
+go in a day (store/writes/removal.py).
 """
 
 from __future__ import annotations
@@ -39,12 +42,14 @@ from lineage_store.store.leases import ALL, Lease, Shards, holder_name
 from lineage_store.store.writes import removal, thinning
 from lineage_store.store.writes.removal import Cause
 
+log = logging.getLogger(__name__)
+
 JOBS_AT_A_TIME, NAMED_AT_A_TIME = 200, 10_000
 """How many jobs one transaction takes out of sight, and how many one query for jobs to be removed returns at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ExpiredJobs:
     """What policies find in a base dir, or in some shards of it."""
 
     named: Sequence[Expired]
@@ -57,7 +62,9 @@ class Look:
     """How far the clock is off; None: it agrees with what the store wrote down."""
 
 
-def look(engine: Engine, base_dir_id: int, settings: Settings, shards: Shards = ALL) -> Look:
+def look_up_expired(
+    engine: Engine, base_dir_id: int, settings: Settings, shards: Shards = ALL
+) -> ExpiredJobs:
     """Look up which jobs policies remove now, and store what waits for a person."""
     with reading(engine) as connection:
         now = database_time(connection)
@@ -72,7 +79,7 @@ def look(engine: Engine, base_dir_id: int, settings: Settings, shards: Shards = 
     if noted != (waiting, off_s):
         with writing(engine) as connection:
             removal.note_waiting(connection, base_dir_id, waiting, off_s, now)
-    return Look(named[:may_go], len(named) == limit and not waiting, waiting, off_s)
+    return ExpiredJobs(named[:may_go], len(named) == limit and not waiting, waiting, off_s)
 
 
 def take_out_of_sight(
@@ -101,7 +108,7 @@ def take_out_of_sight(
         return removal.begin_unchanged(connection, *places, mine, cause, now, number)
 
 
-def cause_of(named: Sequence[Expired], *, confirmed: bool = False) -> Cause:
+def policy_cause(named: Sequence[Expired], *, confirmed: bool = False) -> Cause:
     """Return the cause of a removal by policies."""
     reason = BY_POLICY + ", ".join(sorted({job.policy for job in named}))
     return Cause(reason, holder_name(), by_policy=True, confirmed=confirmed)
@@ -132,10 +139,6 @@ def remove_rows(
 
 
 # ---- Thinning of series, each in a transaction of its own, under the lease of their base dir
-# In: an engine, a lease, series that the policy names. Out: how many of their samples were deleted. Promises: if the
-# process ends in between, each series is either whole or thinned; a series whose job has changed since its samples
-# were read is not thinned.
-
 
 SERIES_NAMED_AT_A_TIME = 1_000
 
@@ -163,7 +166,7 @@ def named_series(
         last = page[-1].key
 
 
-def thin(engine: Engine, lead: Lease, key: SeriesKey, settings: Settings) -> int:
+def thin_series(engine: Engine, lead: Lease, key: SeriesKey, settings: Settings) -> int:
     """Thin a series, if the policy still names it; return how many samples were deleted. Raises LeaseLostError."""
     with reading(engine) as connection:
         named = _named(connection, lead, key, settings)
@@ -183,16 +186,7 @@ def _named(connection: Connection, lead: Lease, key: SeriesKey, settings: Settin
     return found[0] if found else None
 
 
-# ---- Carrying out the policies of the settings beside ingest, in one base dir or one shard of it
-# In: the follower's lease, at each tick. Out: jobs removed from the store, series thinned, and log lines. Promises: a
-# tick waits for at most one short transaction, and for none when no job is to be removed; all else is done by a
-# thread with a connection of its own, which rests four times as long as each step took, but at most a quarter of a
-# lease term; a failure is logged, and tried again; an interrupted removal is resumed; one process at a time removes
-# jobs of a base dir, the one with the lease of the base dir that is leaving. What waits for a person is logged at
-# every look, and stored. Does not know which jobs policies name, nor how many may go.
-
-
-log = logging.getLogger(__name__)
+# ---- Carrying out the policies beside ingest, in one base dir or one shard of it
 
 _ROWS_AT_A_TIME = 5_000
 _SHARE = 0.2
@@ -201,9 +195,15 @@ _AGAIN_S = 5.0
 """The wait after a failure, or while another process removes jobs of the base dir."""
 
 
-class Keeping:
+class Retention:
     """Goes through these states: nothing is due; jobs to be removed are looked up; they are taken out of sight; their
-    rows are removed; series of the remaining jobs are thinned."""
+    rows are removed; series of the remaining jobs are thinned.
+
+    A tick waits for at most one short transaction, and for none when no job is to be removed. All else is done by a
+    thread with a connection of its own, which rests four times as long as each step took, but at most a quarter of a
+    lease term. A failure is logged, and tried again; an interrupted removal is resumed. One process at a time removes
+    jobs of a base dir: the one with the lease of the base dir that is leaving.
+    """
 
     def __init__(
         self, engine: Engine, base_dir: str, settings: Settings, should_stop: Callable[[], bool]
@@ -293,7 +293,7 @@ class Keeping:
 
         Without any policy this is done once, so that what waited for a person waits no more.
         """
-        found = look(engine, lead.base_dir_id, self._settings, lead.shards)
+        found = look_up_expired(engine, lead.base_dir_id, self._settings, lead.shards)
         self._tell(found)
         every_s = self._settings.keep_every_s if has_policies(self._settings) else math.inf
         self._due = time.monotonic() + every_s
@@ -310,10 +310,10 @@ class Keeping:
             )
         if found.more:
             self._due = 0.0
-        self._cause, self._number = cause_of(found.named), None
+        self._cause, self._number = policy_cause(found.named), None
         self._named.extend(found.named)
 
-    def _tell(self, found: Look) -> None:
+    def _tell(self, found: ExpiredJobs) -> None:
         fields: dict[str, object] = {"base_dir": self._base_dir}
         if found.clock_off_s is not None:
             fields |= {"clock_off_s": round(found.clock_off_s)}
@@ -343,7 +343,7 @@ class Keeping:
             if self._is_over() or self._ended.is_set() or time.monotonic() >= self._due:
                 break
             began = time.monotonic()
-            gone.append(thin(engine, lead, named.key, self._settings))
+            gone.append(thin_series(engine, lead, named.key, self._settings))
             self._rest(time.monotonic() - began)
         if any(gone):
             fields = {"base_dir": self._base_dir, "series": sum(map(bool, gone)), "samples": sum(gone)}

@@ -17,7 +17,7 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.retention import remove_rows
-from lineage_store.ingest.scan.survey import known_files
+from lineage_store.ingest.scan.survey import all_known_files
 from lineage_store.paths import stored_path
 from lineage_store.states import FileState
 from lineage_store.store import leases
@@ -113,7 +113,7 @@ def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path
 def _compared(engine: Engine, base_dir_id: int, new: Path) -> tuple[int, list[str]]:
     """Return the number of log files that should be there, and the paths of those that are absent or too short."""
     files, absent = 0, list[str]()
-    for file in known_files(engine, base_dir_id):
+    for file in all_known_files(engine, base_dir_id):
         if file.state not in _GONE:
             files += 1
             path = new / from_stored(file.train_id) / from_stored(file.name)

@@ -23,7 +23,7 @@ from lineage_store.eventlog.formats import naming
 from lineage_store.fields import less_is_better
 from lineage_store.findings import THE_STANDBY, THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.problems import access_of, me, path_problems, unlistable_base_dir, unreadable_file
-from lineage_store.ingest.scan.discovery import Found, FoundFile, deeper_jobs, is_one_job, scan
+from lineage_store.ingest.scan.discovery import FoundFile, FoundFiles, deeper_jobs, is_one_job, scan
 from lineage_store.paths import OpenBaseDir, filesystem_type, is_network, opened
 from lineage_store.store import leases
 from lineage_store.store.admin import distributing, obstacles
@@ -211,7 +211,7 @@ def _base_dir(base_dir: Path, settings: Settings) -> Iterator[Finding]:
     yield from _permissions(base_dir, found, settings.follow_symlinks)
 
 
-def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding]:
+def _depth(base_dir: Path, found: FoundFiles, settings: Settings) -> Iterator[Finding]:
     subject = str(base_dir)
     if is_one_job({file.train_id for file in found.files}):
         yield finding("one_job", subject, parent=base_dir.parent, path=base_dir)
@@ -222,7 +222,7 @@ def _depth(base_dir: Path, found: Found, settings: Settings) -> Iterator[Finding
         yield finding("no_log_file", subject, naming=naming())
 
 
-def _permissions(base_dir: Path, found: Found, follow_symlinks: bool) -> Iterator[Finding]:
+def _permissions(base_dir: Path, found: FoundFiles, follow_symlinks: bool) -> Iterator[Finding]:
     problems = path_problems(base_dir, found.unreadable)
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
         problems += (problem for file in found.files for problem in _unreadable(root, file))

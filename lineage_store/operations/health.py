@@ -51,7 +51,7 @@ def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
     """
     store = db.identity(db.parse_url(url or default_url()))
     only = None if base_dir is None else str(base_dir)
-    return [status for status in status_file.read(store) if only in (None, status.base_dir)]
+    return [status for status in status_file.read_statuses(store) if only in (None, status.base_dir)]
 
 
 def findings(

@@ -32,14 +32,14 @@ from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.retention import (
     JOBS_AT_A_TIME,
     NAMED_AT_A_TIME,
-    cause_of,
-    look,
+    look_up_expired,
     named_series,
+    policy_cause,
     remove_rows,
     take_out_of_sight,
-    thin,
+    thin_series,
 )
-from lineage_store.ingest.scan.survey import find
+from lineage_store.ingest.scan.survey import find_files
 from lineage_store.query import vocabulary
 from lineage_store.query.condition import subjects
 from lineage_store.query.condition_dict import in_words, parse, require_meant
@@ -313,7 +313,7 @@ def _hide(
         now = leases.confirm(connection, lead)
         page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
         jobs = [job.id for job in page]
-        number = removal.begin(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
+        number = removal.begin_removal(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
     return page, number
 
 
@@ -366,7 +366,7 @@ def on_disk(base_dir: Path, train_ids: Collection[str], settings: Settings) -> s
     Raises LineageParamSummaryPathError if the base dir cannot be listed.
     """
     try:
-        return {file.train_id for file in find(base_dir, settings, only=train_ids).files}
+        return {file.train_id for file in find_files(base_dir, settings, only=train_ids).files}
     except OSError as error:
         raise LineageParamSummaryPathError(
             f"{base_dir} cannot be listed: {error.strerror or error}.", hint="Is the share mounted?"
@@ -531,7 +531,7 @@ def carry_out(
     most = None if confirmed else may_go(engine, base_dir_id)
     # Before taking the leases, to hold them briefly.
     named = list(islice(expired_by(engine, base_dir_id, settings), most))
-    cause, number = cause_of(named, confirmed=confirmed), None
+    cause, number = policy_cause(named, confirmed=confirmed), None
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         for begin in range(0, len(named), JOBS_AT_A_TIME):
             some = named[begin : begin + JOBS_AT_A_TIME]
@@ -539,7 +539,7 @@ def carry_out(
             yield gone
     if number is not None:
         begun(number)
-    look(engine, base_dir_id, settings)  # stores what waits now
+    look_up_expired(engine, base_dir_id, settings)  # stores what waits now
 
 
 def thin_all(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[int]:
@@ -551,4 +551,4 @@ def thin_all(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[i
     named = named_series(engine, base_dir_id, settings)
     while some := list(islice(named, _SERIES_A_LEASE)):
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:
-            yield from [thin(engine, lead, each.key, settings) for each in some]
+            yield from [thin_series(engine, lead, each.key, settings) for each in some]

@@ -18,11 +18,11 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import TrainJobNotFoundError
 from lineage_store.fields import less_is_better
-from lineage_store.ingest import commit, pipeline
+from lineage_store.ingest import copies, pipeline
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.ingest.pipeline import Ingester, listed, record_cycle
+from lineage_store.ingest.pipeline import Ingester, record_cycle, run_listing
 from lineage_store.ingest.report import Counts
-from lineage_store.ingest.scan.survey import known_files, next_generation
+from lineage_store.ingest.scan.survey import all_known_files
 from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import audit, registry
@@ -71,7 +71,7 @@ def retry(
     if an ingester other than a daemon leads, LineageParamSummaryPathError if the base dir cannot be listed.
     """
     with _ingester(engine, base_dir, base_dir_id, settings) as this:
-        files = known_files(engine, base_dir_id)
+        files = all_known_files(engine, base_dir_id)
         troubled = [file for file in files if in_trouble(file) and (only is None or only(file))]
         damaged = [file for file in troubled if file.quarantined_bytes and file.state != FileState.MISSING]
         jobs = None if only is None else {file.train_id for file in troubled}
@@ -138,14 +138,14 @@ def _begin(this: Ingester, files: Sequence[KnownFile], anew: Sequence[KnownFile]
         leases.confirm(connection, this.lease)
         look_again(connection, this.lease.base_dir_id, files)
     if anew:
-        commit.start_generations(this.engine, this.lease, anew, list(map(next_generation, anew)))
+        copies.start_generations(this.engine, this.lease, anew)
 
 
 def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
     """Run a pass over these jobs (None: the whole base dir), and remove the rows of replaced generations."""
     with record_cycle(this.engine, this.lease, this.settings.cycle_history) as record:
         recorded = replace(this, record=record.so_far)
-        counts = listed(this.base_dir, partial(pipeline.run_pass, recorded, only=jobs))
+        counts = run_listing(this.base_dir, partial(pipeline.run_pass, recorded, only=jobs))
         record.finish(counts)
     more = True
     while more:

@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
@@ -554,7 +555,11 @@ class Walk:
             bounds.before_decoding(self.format, self.kind, frame.payload, self.settings)
             for value in self.format.decode(frame.payload, self.kind):
                 if isinstance(value, LineageEvent):
-                    bounds.of_whole_event(value, self.settings)
+                    bounds.of_event(value, self.settings)
+                    bounds.content_within(value, self.settings)
+                    if value.kind == "eval":
+                        with suppress(ValueError):
+                            bounds.metrics_within(value, self.settings)
         except bounds.OversizedEventError:
             return True
         except EventDecodeError:

@@ -24,8 +24,8 @@ from lineage_store.eventlog import formats
 from lineage_store.findings import Finding, finding, severity_of, with_places
 from lineage_store.ingest.lease import overlapping
 from lineage_store.ingest.problems import path_problems, unlistable_base_dir, unreadable_file
-from lineage_store.ingest.scan.discovery import Found, deeper_jobs, in_snapshots, scan
-from lineage_store.ingest.scan.survey import known_files
+from lineage_store.ingest.scan.discovery import FoundFiles, deeper_jobs, in_snapshots, scan
+from lineage_store.ingest.scan.survey import all_known_files
 from lineage_store.paths import LinkError, OpenBaseDir, base_dir_above, opened, resolved
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry
@@ -100,7 +100,7 @@ def _of_base_dir(engine: Engine, place: Place) -> Verdict:
         jobs = registry.job_count(connection, place.base_dir_id)
         left = registry.unfinished(connection, place.base_dir_id)
         removed = {stone.train_id for stone in registry.latest(connection, place.base_dir_id)}
-    known = {(file.train_id, file.name) for file in known_files(engine, place.base_dir_id)}
+    known = {(file.train_id, file.name) for file in all_known_files(engine, place.base_dir_id)}
     subject, problems, pending = str(place.path), left.problems, left.pending_bytes
     case = "problems" if problems else ""
     given = [finding("base_dir_totals", subject, case=case, jobs=jobs, pending=pending, problems=problems)]
@@ -240,7 +240,7 @@ def of_way(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
     yield from _of_links(place, parts)
 
 
-def of_directory(place: Place, seen: Found) -> Iterator[Finding]:
+def of_directory(place: Place, seen: FoundFiles) -> Iterator[Finding]:
     """Yield what a scan of a directory has shown."""
     subject = str(place.path)
     for problem in path_problems(place.base_dir, seen.unreadable):

@@ -69,7 +69,6 @@ from lineage_store.store.schema.tables import (
     lineage,
     metric,
     metric_summary,
-    summary_key,
     train_job,
     user_info,
 )
@@ -146,7 +145,7 @@ def _is_annotated(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
 
 def name_key(subject: Subject) -> int:
     """Return the key by which tables of named values find a subject's rows."""
-    return (summary_key if subject.type == "metric_summary" else texts.key)(subject.name)
+    return (texts.summary_key if subject.type == "metric_summary" else texts.key)(subject.name)
 
 
 def is_named(row: FromClause, subject: Subject) -> ColumnElement[bool]:

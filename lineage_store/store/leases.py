@@ -193,7 +193,7 @@ def shard_count(connection: Connection, base_dir_id: int) -> int:
     return found or 1
 
 
-def divide(connection: Connection, lease: Lease, count: int) -> None:
+def set_shard_count(connection: Connection, lease: Lease, count: int) -> None:
     """Divide a base dir into `count` shards. Raises LeaseLostError; ValueError if the lease is not for all shards."""
     now, present = confirm(connection, lease), shard_count(connection, lease.base_dir_id)
     if not set(range(present)) <= set(lease.shards.numbers):

@@ -236,8 +236,6 @@ class SampleColumns:
     @staticmethod
     def joined(parts: Sequence[SampleColumns]) -> SampleColumns:
         """The samples of several parts of one plugin, no series of which is in two parts."""
-        import numpy as np
-
         if len(parts) == 1:
             return parts[0]
         before = accumulate((len(part.series) for part in parts[:-1]), initial=0)
@@ -252,8 +250,6 @@ class SampleColumns:
 
     def only(self, kept: Sequence[bool]) -> SampleColumns:
         """Return the samples of the series for which `kept` (one flag per series) is true."""
-        import numpy as np
-
         of_kept = np.asarray(kept)[self.number]
         return SampleColumns(
             self.plugin,

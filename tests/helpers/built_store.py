@@ -7,6 +7,7 @@ superseded samples, states of jobs.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -148,9 +149,16 @@ def add_pipeline(
 
 def derive(connection: Connection, now: datetime) -> None:
     """Update everything that is derived from log files, for each job that has any."""
-    jobs = connection.execute(select(tables.log_file.c.job_id).distinct()).scalars().all()
-    recompute_supersession(connection, jobs, None)
-    refresh_jobs(connection, jobs, now, LIVE_WITHIN_S, revision=1)
+    job = tables.train_job.c
+    rows = (
+        select(job.base_dir_id, job.id).join(tables.log_file, tables.log_file.c.job_id == job.id).distinct()
+    )
+    of_base_dir = defaultdict[int, list[int]](list)
+    for base_dir_id, job_id in connection.execute(rows):
+        of_base_dir[base_dir_id].append(job_id)
+    for base_dir_id, jobs in of_base_dir.items():
+        recompute_supersession(connection, jobs, None)
+        refresh_jobs(connection, base_dir_id, jobs, now, LIVE_WITHIN_S)
 
 
 def _wall_times(file: LogFile, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:

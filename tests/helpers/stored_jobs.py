@@ -74,7 +74,7 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
         (tables.metric_summary, job.summaries, summaries),
     ):
         for value in named_values(values):
-            name_key = tables.summary_key if table is tables.metric_summary else texts.key
+            name_key = texts.summary_key if table is tables.metric_summary else texts.key
             named = {"job_id": job_id, "name_key": name_key(value.name), "position": value.position}
             typed = {"name": value.name, "kind": value.kind, "value": value.value, "text": value.text}
             connection.execute(insert(table).values(named | typed | more))

@@ -185,7 +185,7 @@ def test_small_appends_cost_the_same_each_and_come_to_what_one_read_does(
             stream.flush()
             statements.clear()
             batch = fill(base_dir, [file], Settings(), now)
-            commit.write_batch(engine, lease, batch.advances, batch.samples, Settings())
+            commit.write_batch(engine, lease, batch, Settings())
             file = batch.advances[0].after
             counts.append(len(statements))
     assert max(counts[:10]) == max(counts)

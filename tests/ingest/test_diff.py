@@ -10,7 +10,7 @@ import pytest
 
 from helpers.known_files import unread
 from lineage_store.eventlog import formats
-from lineage_store.ingest.scan.discovery import Change, FoundFile, diff, is_rewritten
+from lineage_store.ingest.scan.discovery import FileChange, FoundFile, diff, is_rewritten
 from lineage_store.store.records import FileSight
 
 NAME = "events.out.events.summary.1700000000.0.host_MS"
@@ -36,21 +36,21 @@ def found(train_id: str = "./a", stamp: str = "stamp") -> FoundFile:
 @pytest.mark.parametrize(
     ("changes", "stamp", "distrust", "expected"),
     [
-        ({}, "stamp", False, Change.UNCHANGED),
-        ({}, "other", False, Change.LOOK),
-        ({"stat_stamp": None}, "stamp", False, Change.LOOK),
-        ({"suspect_since": NOW}, "stamp", False, Change.LOOK),
-        ({"current": False}, "stamp", False, Change.LOOK),
-        ({"state": "missing"}, "stamp", False, Change.LOOK),
-        ({"state": "unreadable"}, "stamp", False, Change.LOOK),
-        ({"state": "torn", "closed": True}, "stamp", False, Change.UNCHANGED),
-        ({}, "stamp", True, Change.LOOK),
-        ({"state": "closed", "closed": True}, "stamp", True, Change.UNCHANGED),
-        ({"state": "closed", "closed": True}, "other", True, Change.LOOK),
+        ({}, "stamp", False, FileChange.UNCHANGED),
+        ({}, "other", False, FileChange.LOOK),
+        ({"stat_stamp": None}, "stamp", False, FileChange.LOOK),
+        ({"suspect_since": NOW}, "stamp", False, FileChange.LOOK),
+        ({"current": False}, "stamp", False, FileChange.LOOK),
+        ({"state": "missing"}, "stamp", False, FileChange.LOOK),
+        ({"state": "unreadable"}, "stamp", False, FileChange.LOOK),
+        ({"state": "torn", "closed": True}, "stamp", False, FileChange.UNCHANGED),
+        ({}, "stamp", True, FileChange.LOOK),
+        ({"state": "closed", "closed": True}, "stamp", True, FileChange.UNCHANGED),
+        ({"state": "closed", "closed": True}, "other", True, FileChange.LOOK),
     ],
 )
 def test_what_a_known_file_calls_for(
-    changes: dict[str, Any], stamp: str, distrust: bool, expected: Change
+    changes: dict[str, Any], stamp: str, distrust: bool, expected: FileChange
 ) -> None:
     (change,) = diff([found(stamp=stamp)], [KNOWN._replace(**changes)], distrust=distrust)
     assert change.change is expected
@@ -58,18 +58,18 @@ def test_what_a_known_file_calls_for(
 
 def test_a_file_that_the_store_does_not_know_is_new() -> None:
     (change,) = diff([found()], [])
-    assert (change.change, change.known) == (Change.NEW, None)
+    assert (change.change, change.known) == (FileChange.NEW, None)
 
 
 def test_a_file_that_is_not_on_disk_is_missing_once() -> None:
     (change,) = diff([], [KNOWN])
-    assert (change.change, change.found, change.known) == (Change.MISSING, None, KNOWN)
+    assert (change.change, change.found, change.known) == (FileChange.MISSING, None, KNOWN)
     assert list(diff([], [KNOWN._replace(state="missing")])) == []
 
 
 def test_equal_names_in_different_jobs_are_different_files() -> None:
     changes = diff([found("./b")], [KNOWN])
-    assert [change.change for change in changes] == [Change.MISSING, Change.NEW]
+    assert [change.change for change in changes] == [FileChange.MISSING, FileChange.NEW]
 
 
 def test_neither_list_is_read_further_than_the_changes_that_were_asked_for() -> None:
@@ -83,7 +83,7 @@ def test_neither_list_is_read_further_than_the_changes_that_were_asked_for() -> 
     jobs = [f"./{letter}" for letter in "abcdefgh"]
     known = [KNOWN._replace(train_id=train_id) for train_id in jobs]
     changes = diff(listed(found(train_id) for train_id in jobs), listed(known))
-    assert [next(changes).change for _ in range(2)] == [Change.UNCHANGED] * 2
+    assert [next(changes).change for _ in range(2)] == [FileChange.UNCHANGED] * 2
     assert set(read) == {"./a", "./b", "./c"}
 
 

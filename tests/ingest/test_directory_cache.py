@@ -50,7 +50,7 @@ class Search:
 
     def search(self, signs: Signs | None = None) -> int:
         """Search and ingest; the number of events that were read."""
-        return pipeline.carry_out(self._this, self.survey(signs), searched=True).events
+        return pipeline.ingest_survey(self._this, self.survey(signs), searched=True).events
 
     def until_nothing_shows(self) -> None:
         """Search until the store has everything and the cache knows it."""

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from helpers.base_dirs import path_meant
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
-from lineage_store.ingest.scan.discovery import Found, scan
+from lineage_store.ingest.scan.discovery import FoundFiles, scan
 
 NAME = "events.out.events.summary.1700000000.0.host_MS"
 
@@ -22,7 +22,7 @@ def touch(path: Path) -> Path:
     return path
 
 
-def ids(found: Found) -> list[str]:
+def ids(found: FoundFiles) -> list[str]:
     return [file.train_id for file in found.files]
 
 

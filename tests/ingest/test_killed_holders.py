@@ -19,8 +19,8 @@ from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LeaseLostError
-from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest import pipeline
 from lineage_store.ingest.pipeline import Ingester
 from lineage_store.store import leases
 from lineage_store.store.database.db import writing
@@ -146,8 +146,8 @@ def test_a_leader_elsewhere_that_lives_is_not_waited_for_longer(
 
     def live() -> None:
         while not ended.wait(0.3):
-            with suppress(LeaseHeldError):
-                commit.renew(engine, lease)
+            with suppress(LeaseHeldError), writing(engine) as connection:
+                leases.renew(connection, lease)
 
     living = threading.Thread(target=live)
     living.start()

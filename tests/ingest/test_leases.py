@@ -134,7 +134,8 @@ def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Batch]
 
 def write(engine: Engine, lease: Lease, *looks: Batch) -> None:
     advances = [advance for seen in looks for advance in seen.advances]
-    commit.write_batch(engine, lease, advances, [each for seen in looks for each in seen.samples], Settings())
+    batch = Batch(advances, [each for seen in looks for each in seen.samples])
+    commit.write_batch(engine, lease, batch, Settings())
 
 
 def test_a_batch_with_one_moved_bookmark_writes_nothing(

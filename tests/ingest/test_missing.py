@@ -20,7 +20,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.ingest import pipeline
 from lineage_store.ingest.scan import survey
-from lineage_store.ingest.scan.discovery import Found
+from lineage_store.ingest.scan.discovery import FoundFiles
 from lineage_store.store.database.db import open_engine
 
 LOG = Log().version().scalar(1, "loss", 0.5)
@@ -102,7 +102,7 @@ def test_a_job_deleted_in_mid_pass_costs_only_itself(engine: Engine, base_dir: P
 
 def test_a_file_that_could_not_be_looked_at_is_not_missing() -> None:
     denied = PermissionError(13, "Permission denied")
-    found = Found(unreadable={"./a/b": denied, "./c/file": denied})
+    found = FoundFiles(unreadable={"./a/b": denied, "./c/file": denied})
     hidden = [("./a/b", "f"), ("./a/b/c", "f"), ("./c", "file")]
     seen = [("./a", "f"), ("./a/bc", "f"), ("./c", "f"), ("./", "f"), ("./c/file2", "f")]
     assert [found.hides(*place) for place in hidden] == [True] * 3
@@ -184,6 +184,6 @@ def test_a_directory_that_goes_while_it_is_scanned_is_no_problem(
         return scandir(of)
 
     monkeypatch.setattr(os, "scandir", scan_and_delete)
-    found = survey.find(base_dir, Settings())
+    found = survey.find_files(base_dir, Settings())
     assert [file.train_id for file in found.files] == ["./a"]
     assert found.unreadable == {}

@@ -18,7 +18,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import register
 from lineage_store.ingest.scan import survey
-from lineage_store.ingest.scan.discovery import Found, scan, search
+from lineage_store.ingest.scan.discovery import FoundFiles, scan, search_files
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import open_engine
 
@@ -35,7 +35,7 @@ def write_jobs(base_dir: Path) -> None:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "search", partial(search, files_at_once=3))
+    monkeypatch.setattr(survey, "search_files", partial(search_files, files_at_once=3))
     monkeypatch.setattr(survey, "FILES_AT_ONCE", 3)
     monkeypatch.setattr(registry, "JOBS_AT_ONCE", 2)
 
@@ -59,7 +59,7 @@ def test_the_parts_of_a_search_are_the_whole_in_the_order_of_ids_and_names(
     recursive: bool, base_dir: Path
 ) -> None:
     write_jobs(base_dir)
-    parts = list(search(base_dir, recursive=recursive, files_at_once=3))
+    parts = list(search_files(base_dir, recursive=recursive, files_at_once=3))
     files = [file for part in parts for file in part.files]
     assert [(file.train_id, file.name) for file in files] == sorted(
         (file.train_id, file.name) for file in scan(base_dir, recursive=recursive).files
@@ -131,13 +131,13 @@ def test_what_lies_below_a_directory_that_cannot_be_listed_is_not_missing_in_lat
     before = natural_contents(sqlite_engine)
     shutil.rmtree(base_dir / "c")
 
-    def denied(*args: object, **more: object) -> Iterator[Found]:
-        for part in search(*args, files_at_once=3, **more):  # type: ignore[arg-type]
+    def denied(*args: object, **more: object) -> Iterator[FoundFiles]:
+        for part in search_files(*args, files_at_once=3, **more):  # type: ignore[arg-type]
             if any(file.train_id >= "./b" for file in part.files):
                 part.unreadable["./c"] = PermissionError(13, "denied")
             yield part
 
-    monkeypatch.setattr(survey, "search", denied)
+    monkeypatch.setattr(survey, "search_files", denied)
     ingest(sqlite_engine, base_dir, recursive=True)
     assert column(sqlite_engine, "SELECT count(*) FROM log_file WHERE state = 'missing'") == [0]
     assert column(sqlite_engine, "SELECT kind FROM ingest_problem WHERE resolved_at IS NULL") == [

@@ -53,13 +53,13 @@ def write_and_die(memory: Path, ended: str = "") -> None:
 def test_what_is_written_is_read_by_those_who_ask_for_the_store() -> None:
     file = StatusFile(STORE)
     file.write([LEADING, KEPT])
-    assert status_file.read(STORE) == [LEADING, KEPT]
-    assert [each.title for each in status_file.read(STORE)] == ["active", "database full"]
-    assert status_file.read("postgresql://host:5432/other") == []
+    assert status_file.read_statuses(STORE) == [LEADING, KEPT]
+    assert [each.title for each in status_file.read_statuses(STORE)] == ["active", "database full"]
+    assert status_file.read_statuses("postgresql://host:5432/other") == []
     file.write([LEADING])
-    assert status_file.read(STORE) == [LEADING]
+    assert status_file.read_statuses(STORE) == [LEADING]
     file.remove()
-    assert status_file.read(STORE) == []
+    assert status_file.read_statuses(STORE) == []
 
 
 def test_nobody_else_can_read_a_status_file(memory: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_status_file_that_was_cleared_away_is_written_again(memory: Path) -> N
     (path,) = home(memory).iterdir()
     path.unlink()
     file.write([LEADING])
-    assert status_file.read(STORE) == [LEADING]
+    assert status_file.read_statuses(STORE) == [LEADING]
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_a_status_file_that_was_cleared_away_is_written_again(memory: Path) -> N
 )
 def test_a_daemon_that_is_gone_is_told_until_another_starts(memory: Path, ended: str, told: str) -> None:
     write_and_die(memory, ended)
-    (status,) = status_file.read(STORE)
+    (status,) = status_file.read_statuses(STORE)
     assert status.finding is not None
     assert status.finding.kind == ENDED
     assert told in status.finding.what
     StatusFile("of another store")
-    assert status_file.read(STORE)
+    assert status_file.read_statuses(STORE)
     StatusFile(STORE)
-    assert status_file.read(STORE) == []
+    assert status_file.read_statuses(STORE) == []
 
 
 def test_what_ended_a_week_ago_is_removed_by_any_daemon(memory: Path) -> None:
@@ -107,13 +107,13 @@ def test_a_process_that_has_the_number_of_a_daemon_that_is_gone_is_not_taken_for
     StatusFile(STORE).write([LEADING])
     (path,) = home(memory).iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "begun": "1"}))
-    assert [each.title for each in status_file.read(STORE)] == ["ended"]
+    assert [each.title for each in status_file.read_statuses(STORE)] == ["ended"]
 
 
 def test_a_daemon_that_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     StatusFile(STORE).write([LEADING])
     monkeypatch.setattr(status_file, "is_stopped", lambda pid: pid == os.getpid())
-    (status,) = status_file.read(STORE)
+    (status,) = status_file.read_statuses(STORE)
     assert status.finding is not None
     assert (status.finding.kind, status.finding.remedy) == (
         STOPPED,
@@ -155,7 +155,7 @@ def test_what_is_no_status_file_is_passed_over(memory: Path, content: str) -> No
     (home(memory) / "0.json").write_text(content)
     os.mkfifo(home(memory) / "1.json")
     (home(memory) / "2.json").symlink_to("/etc/hostname")
-    assert status_file.read(STORE) == [LEADING]
+    assert status_file.read_statuses(STORE) == [LEADING]
     StatusFile(STORE)
 
 

@@ -24,6 +24,7 @@ from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.daemon.follower import Backoff, Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.problems import unreadable_file
+from lineage_store.ingest.read.batch import Batch
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import open_engine, reading, writing
@@ -222,9 +223,11 @@ def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: st
         assert lease is not None
         with writing(this.engine) as connection:
             leases.confirm(connection, lease)
-            with pytest.raises(LeaseHeldError, match="its transaction is still running"):
-                commit.renew(this.engine, lease)
-        commit.renew(this.engine, lease)
+            at_work = pytest.raises(LeaseHeldError, match="its transaction is still running")
+            with at_work, writing(this.engine) as renewing:
+                leases.renew(renewing, lease)
+        with writing(this.engine) as connection:
+            leases.renew(connection, lease)
 
 
 def test_several_files_that_cannot_be_read_at_once_cost_themselves(engine: Engine, base_dir: Path) -> None:
@@ -236,6 +239,7 @@ def test_several_files_that_cannot_be_read_at_once_cost_themselves(engine: Engin
         one, other, _ = registry.known_files(connection, base_dir_id)
     with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         gone = [unreadable_file(base_dir, file.train_id, file.name, OSError()) for file in (one, other)]
-        commit.mark_unreadable(engine, lease, list(zip((one, other), gone, strict=True)), 600)
+        batch = Batch(failures=list(zip((one, other), gone, strict=True)))
+        commit.write_batch(engine, lease, batch, Settings())
     found = column(engine, "SELECT last_problem FROM log_file ORDER BY job_id")
     assert found == [gone[0].what, gone[1].what, None]

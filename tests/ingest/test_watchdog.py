@@ -268,7 +268,7 @@ def test_a_base_dir_that_hangs_is_in_the_daemons_status_file_before_and_after_it
     sqlite_url: str, base_dir: Path, hung: Path
 ) -> None:
     def told() -> dict[str, str]:
-        statuses = status_file.read(identity(make_url(sqlite_url)))
+        statuses = status_file.read_statuses(identity(make_url(sqlite_url)))
         return {
             each.base_dir: f"{each.title}: {each.finding.what if each.finding else ''}" for each in statuses
         }

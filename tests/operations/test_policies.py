@@ -22,7 +22,7 @@ from lineage_store.errors import ConfigError, LeaseLostError
 from lineage_store.ingest import retention
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease, register
-from lineage_store.ingest.retention import cause_of, take_out_of_sight
+from lineage_store.ingest.retention import policy_cause, take_out_of_sight
 from lineage_store.operations import removal as policies
 from lineage_store.operations.removal import expired_by, removing
 from lineage_store.store import leases
@@ -180,7 +180,7 @@ def test_what_was_not_read_yet_neither_goes_nor_counts(engine: Engine, four: Pat
     new = NewFile("./new", "events.out.events.summary.1.h_MS", "mindspore", "summary", 1, None, "h")
     base_dir_id = register(engine, four)
     with writing(engine) as connection:
-        registry.register(connection, base_dir_id, [new], database_time(connection))
+        registry.insert_files(connection, base_dir_id, [new], database_time(connection))
     assert carry_out(engine, jobs=4, store_bytes=10**9) == []
     assert carry_out(engine, store_bytes=1) == list(NAMES)
     assert jobs(engine) == ["./new"]
@@ -192,9 +192,9 @@ def test_a_job_of_which_anything_changes_after_it_was_named_stays(engine: Engine
     with LineageStore(url_of(engine)) as store:
         store.annotate(four, "./b", tag=1)
     with removing(engine, base_dir_id, settings) as (lead, leaving):
-        gone, number = take_out_of_sight(engine, lead, leaving, named, cause_of(named))
+        gone, number = take_out_of_sight(engine, lead, leaving, named, policy_cause(named))
         assert [job.train_id for job in gone] == ["./a", "./c"]
-        assert take_out_of_sight(engine, lead, leaving, named, cause_of(named), number) == ([], number)
+        assert take_out_of_sight(engine, lead, leaving, named, policy_cause(named), number) == ([], number)
     assert jobs(engine) == ["./b", "./d"]
 
 
@@ -357,7 +357,7 @@ def test_what_a_killed_removal_has_left_goes_when_nothing_else_does(
     base_dir_id, settings = register(engine, place), Settings(keep_jobs=3)
     named = list(expired_by(engine, base_dir_id, settings))
     with suppress(KeyboardInterrupt), removing(engine, base_dir_id, settings) as (lead, leaving):
-        take_out_of_sight(engine, lead, leaving, named, cause_of(named))
+        take_out_of_sight(engine, lead, leaving, named, policy_cause(named))
         raise KeyboardInterrupt
     assert any(left_behind(engine))
     with keeping(database_url, place, jobs=3):

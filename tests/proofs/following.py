@@ -16,7 +16,7 @@ from unittest import mock
 from helpers.known_files import unread
 from lineage_store.config import Settings
 from lineage_store.eventlog import tfrecord
-from lineage_store.ingest.decode.rows import Collected
+from lineage_store.ingest.decode.rows import ChunkContent
 from lineage_store.ingest.read import batch
 from lineage_store.store.records import Advance, KnownFile, SampleColumns
 
@@ -72,13 +72,13 @@ def believing() -> Iterator[None]:
 @contextmanager
 def _noting(given_up: set[tuple[int, int]]) -> Iterator[None]:
     """Note the byte ranges that are given up; an advance only has their number, their bytes, the first and the last."""
-    quarantine = Collected.quarantine
+    quarantine = ChunkContent.quarantine
 
-    def noted(collected: Collected, start: int, end: int, kind: str, reason: str) -> None:
+    def noted(collected: ChunkContent, start: int, end: int, kind: str, reason: str) -> None:
         given_up.add((start, end))
         quarantine(collected, start, end, kind, reason)
 
-    with mock.patch.object(Collected, "quarantine", noted):
+    with mock.patch.object(ChunkContent, "quarantine", noted):
         yield
 
 

@@ -32,7 +32,7 @@ from helpers.watching import exchange, unopened
 from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.ingest.read.batch import fill
-from lineage_store.ingest.scan.survey import find
+from lineage_store.ingest.scan.survey import find_files
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import database_time, reading
 from lineage_store.store.records import KnownFile
@@ -167,7 +167,7 @@ def _await_all(place: Place, engine: Engine) -> None:
         "SELECT count(*) FROM log_file WHERE current AND state <> 'missing'"
         " AND (byte_offset > 0 OR suspect_since IS NOT NULL OR state <> 'live')"
     )
-    there = len(find(place.base_dir, Settings()).files)
+    there = len(find_files(place.base_dir, Settings()).files)
     while column(engine, read) != [there]:
         assert time.monotonic() < end, f"{there - column(engine, read)[0]} log files are still not read"
         time.sleep(0.1)

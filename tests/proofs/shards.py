@@ -285,7 +285,7 @@ def _daemon(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
     _note()
     fault()
     with opened(url) as engine:
-        scheduler.run(engine, Wanted((base_dir,), _SETTINGS))
+        scheduler.run_daemon(engine, Wanted((base_dir,), _SETTINGS))
 
 
 def _note() -> None:

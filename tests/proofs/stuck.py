@@ -172,14 +172,14 @@ class _Place:
 
 def _daemon(url: str, base_dir: Path, flag: Path) -> None:
     """A daemon whose work does not end as long as there is a flag; for a process of its own."""
-    carry_out = pipeline.carry_out
+    ingest_survey = pipeline.ingest_survey
 
     def carry_out_unless_hung(*args: Any, **more: Any) -> Any:
         while flag.exists():
             time.sleep(0.05)
-        return carry_out(*args, **more)
+        return ingest_survey(*args, **more)
 
-    vars(pipeline)["carry_out"] = carry_out_unless_hung
+    vars(pipeline)["ingest_survey"] = carry_out_unless_hung
     with LineageStore(url, settings=_SETTINGS) as store:
         store.run_daemon([base_dir])
 

@@ -292,7 +292,7 @@ def _write_job(directory: Path) -> None:
 def _follow(url: str, base_dir: Path, fault: Callable[[], None]) -> None:
     fault()
     with opened(url) as engine:
-        scheduler.run(engine, Wanted((base_dir,), _SETTINGS))
+        scheduler.run_daemon(engine, Wanted((base_dir,), _SETTINGS))
 
 
 def _trust_memory() -> None:

@@ -300,7 +300,7 @@ def test_the_newest_by_name_are_the_newest(stored: Engine) -> None:
 
 def test_a_page_by_the_best_of_a_metric_comes_from_its_index(engine: Engine) -> None:
     names = ("job_id", "name_key", "name", "kind", "value", "position", "evaluation_no")
-    key = literal(tables.summary_key("best/acc"))
+    key = literal(texts.summary_key("best/acc"))
     last = tables.metric.c
     rows = select(last.job_id, key, literal("best/acc"), last.kind, last.value, literal(0), literal(1))
     with writing(engine) as connection:

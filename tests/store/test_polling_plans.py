@@ -17,7 +17,6 @@ from lineage_store.operations.health import read_findings
 from lineage_store.query.changes import Place, read_changes
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import open_engine, reading, writing
-from lineage_store.store.writes import file_rows
 
 
 def plan(url: str, ask: Callable[[Connection], object]) -> list[str]:
@@ -39,7 +38,7 @@ def plan(url: str, ask: Callable[[Connection], object]) -> list[str]:
     ("ask", "index"),
     [
         (lambda connection: registry.live_jobs(connection, 1), "ix_log_file_unsettled"),
-        (lambda connection: file_rows.any_replaced(connection, 1), "ix_log_file_unsettled"),
+        (lambda connection: registry.replaced_file(connection, 1), "ix_log_file_unsettled"),
         (lambda connection: registry.unfinished(connection, 1), "ix_log_file_pending"),
         (lambda connection: registry.known_files(connection, 1, {"./a"}), "(job_id=?)"),
     ],

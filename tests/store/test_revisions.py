@@ -19,6 +19,7 @@ from lineage_store.findings import finding
 from lineage_store.ingest import commit
 from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.read.batch import Batch
 from lineage_store.operations import removal
 from lineage_store.operations.base_dirs import forget
 from lineage_store.operations.repair import reingest, retry
@@ -140,9 +141,9 @@ def test_a_job_with_a_file_that_cannot_be_read_has_changed(engine: Engine, store
     problem = finding("unreadable_file", "one", what="It cannot be read.")
     with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         with changes(engine, ONE):
-            commit.mark_unreadable(engine, lease, [(file, problem)], 600)
+            commit.write_batch(engine, lease, Batch(failures=[(file, problem)]), Settings())
         with changes(engine, ONE):
-            commit.mark_failed_read(engine, lease, file, "crashed", 600)
+            commit.write_batch(engine, lease, Batch(failed_read=(file, "crashed")), Settings())
     with changes(engine, ONE):
         retry(engine, stored, base_dir_id, Settings(), None)
 
@@ -249,8 +250,8 @@ def test_revisions_grow_also_while_the_clock_stands_still_or_was_set_back(
     base_dir_id, future = base_dirs.register(engine, stored), 4_000_000_000_000
     with writing(engine) as connection:
         connection.execute(text("UPDATE base_dir SET revision = :future"), {"future": future})
-        assert revisions.take(connection, base_dir_id) == future + 1
-        assert revisions.take(connection, base_dir_id) == future + 2
+        assert revisions.next_revision(connection, base_dir_id) == future + 1
+        assert revisions.next_revision(connection, base_dir_id) == future + 2
 
 
 def test_who_sees_a_revision_has_seen_all_changes_up_to_it(engine: Engine, stored: Path) -> None:

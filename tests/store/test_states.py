@@ -19,8 +19,16 @@ from lineage_store.findings import finding
 from lineage_store.ingest import commit, pipeline
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.problems import MOST_FAILED_READS
+from lineage_store.ingest.read.batch import Batch
 from lineage_store.operations import repair
-from lineage_store.states import FILE_TRANSITIONS, JOB_TRANSITIONS, FileEvent, FileState, JobState, after
+from lineage_store.states import (
+    FILE_STATE_AFTER,
+    FILE_TRANSITIONS,
+    JOB_TRANSITIONS,
+    FileEvent,
+    FileState,
+    JobState,
+)
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.leases import Lease
@@ -100,7 +108,7 @@ class History:
         problem = finding("unreadable_file", str(self.path), reason="Permission denied.")
         self._to_newest(
             lambda lease, file: (
-                commit.mark_unreadable(self.engine, lease, [(file, problem)], 600)
+                commit.write_batch(self.engine, lease, Batch(failures=[(file, problem)]), Settings())
                 if file.state != FileState.POISONED
                 else None
             )
@@ -109,9 +117,8 @@ class History:
     def fails_its_reader(self) -> None:
         def fail_read(lease: Lease, file: KnownFile) -> None:
             if file.state != FileState.POISONED:
-                commit.mark_failed_read(
-                    self.engine, lease, file._replace(failed_reads=MOST_FAILED_READS - 1), "It hangs.", 600
-                )
+                failed = file._replace(failed_reads=MOST_FAILED_READS - 1)
+                commit.write_batch(self.engine, lease, Batch(failed_read=(failed, "It hangs.")), Settings())
 
         self._to_newest(fail_read)
 
@@ -170,9 +177,9 @@ def test_every_state_is_reached_and_but_for_the_last_left() -> None:
 
 
 def test_what_the_table_does_not_have_is_refused() -> None:
-    assert after("torn", FileEvent.READ) == "open"
-    with pytest.raises(ValueError, match="replaced"):
-        after(FileState.REPLACED, FileEvent.READ)
+    assert FILE_STATE_AFTER["torn", FileEvent.READ] == "open"
+    with pytest.raises(KeyError, match="replaced"):
+        FILE_STATE_AFTER[FileState.REPLACED, FileEvent.READ]
 
 
 def test_the_index_of_unsettled_files_has_the_words_of_the_query() -> None:

@@ -1,9 +1,10 @@
-"""Following one base dir, or one shard of it: what a daemon does at each tick.
+"""Following one base dir, or one shard of it: what a daemon does at each tick, and what it does about failures.
 
-In: an engine, a base dir, the number of a shard, settings; ticks at any pace. Out: an up-to-date store; a pulse that
-beats with every tick, batch and directory. Promises: it reads only while it leads, which the lease decides; after a
-failure it tries again with backoff, and no failure ends the daemon; it does not touch the base dir before its first
-tick. Does not know who calls `tick`, nor which files are due.
+In: an engine, a base dir, the number of a shard, settings; ticks at any pace. Out: an up-to-date store, with rows in
+the history of passes; a pulse that beats with every tick, batch and directory; log lines. Promises: it reads only while
+it leads, which the lease decides; every pass looks at live jobs, and every discovery for new directories, at all files
+that may grow, and at a part of the resting directories (`Passes`); after a failure it tries again with backoff, and no
+failure ends the daemon; it does not touch the base dir before its first tick. Does not know who calls `tick`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from lineage_store.ingest.daemon.watchdog import Pulse
 from lineage_store.ingest.lease import divide, release_lease
 from lineage_store.ingest.pipeline import Ingester, record_cycle
 from lineage_store.ingest.problems import unlistable_base_dir
-from lineage_store.ingest.read.queue import Apart, Batches
+from lineage_store.ingest.read.queue import FileQueue, SlowFiles
 from lineage_store.ingest.report import Counts
-from lineage_store.ingest.retention import Keeping
+from lineage_store.ingest.retention import Retention
 from lineage_store.ingest.scan.directory_cache import Signs, new_cache
 from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.plain_values import from_unix, iso
@@ -51,6 +52,8 @@ from lineage_store.store.database.db import apart, reading, writing
 from lineage_store.store.leases import Lease, holder_name
 from lineage_store.texts import without_passwords
 from lineage_store.worker import ReaderStuckError, Worker
+
+log = logging.getLogger(__name__)
 
 _SOON = 20
 """A follower on standby tries again when the lease may have expired. While the holder's transaction blocks it, it tries
@@ -92,9 +95,9 @@ class Follower:
         slow_s = settings.slow_reading_s
         longest_s = max(slow_s, settings.reading_deadline_s)  # the watchdog waits longer than that
         self._reader = Worker(slow_s, settings.reading_memory_bytes, self.pulse.beat, longest_s)
-        self._apart = Apart(settings)
-        self._batches = self._no_batches()
-        self._keeping = Keeping(engine, str(base_dir), settings, self._should_stop)
+        self._slow_files = SlowFiles(settings)
+        self._queue = self._empty_queue()
+        self._retention = Retention(engine, str(base_dir), settings, self._should_stop)
 
     @property
     def status(self) -> DaemonStatus:
@@ -136,8 +139,9 @@ class Follower:
         if lease is None or not self._at_work or not goes_on or self._backoff.failures:
             return
         # Whatever fails here also fails the tick's next write, which reports it.
-        with suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError):
-            commit.renew(self._renewing, lease)
+        failures = suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError)
+        with failures, writing(self._renewing) as connection:
+            leases.renew(connection, lease)
 
     def leave(self) -> None:
         """Have the current tick end after its transaction, and the next one close. May be called from any thread."""
@@ -145,10 +149,10 @@ class Follower:
 
     def close(self) -> None:
         """End the reading processes and release the lease, so that another ingester need not wait for its expiry."""
-        for reader in (self._reader, self._apart):
+        for reader in (self._reader, self._slow_files):
             with suppress(ReaderStuckError):
                 reader.close()
-        self._keeping.close()
+        self._retention.close()
         if self._lease is not None:
             release_lease(self._engine, self._lease)
             self._lease = None
@@ -161,13 +165,13 @@ class Follower:
     def _try(self) -> None:
         try:
             self._work()
-            while self._batches.files_waiting and not self._should_stop():
+            while self._queue.files_waiting and not self._should_stop():
                 self._work()
         except LeaseHeldError as error:
             self._stand_by(error)
         except LeaseLostError as error:
             self._lease = None
-            self._forget_batches()
+            self._forget_queue()
             log.warning("lease lost", extra={"base_dir": str(self._base_dir), "reason": error.message})
         except _EXPECTED as error:
             self._fail(error, expected=True)
@@ -190,25 +194,25 @@ class Follower:
             self.settings,
             progress=lambda _: self.pulse.beat(),
             should_stop=self._beat_and_ask,
-            batches=self._batches,
+            queue=self._queue,
         )
         self._searched |= self._passes.make(this)
         if time.monotonic() >= self._heartbeat_due:
             commit.heartbeat(self._engine, lease, searched=self._searched)
             self._searched = False
             self._heartbeat_due = time.monotonic() + self.settings.lease_s / 3
-        if self._keeping.step(lease):
-            self._forget_batches()  # a file of a removed job may be among them
+        if self._retention.step(lease):
+            self._forget_queue()  # a file of a removed job may be among them
         self._took_s = time.thread_time() - began_s
 
-    def _no_batches(self) -> Batches:
-        return Batches(self._base_dir, self.settings, self._reader, self._apart)
+    def _empty_queue(self) -> FileQueue:
+        return FileQueue(self._base_dir, self.settings, self._reader, self._slow_files)
 
-    def _forget_batches(self) -> None:
+    def _forget_queue(self) -> None:
         """Drop the files that wait to be read: their bookmarks may not be what the store has."""
-        self._batches = self._no_batches()
+        self._queue = self._empty_queue()
         with suppress(ReaderStuckError):
-            self._apart.close()
+            self._slow_files.close()
 
     def _is_older(self, base_dir_id: int) -> bool:
         """Whether the store's revision went back since the last call: a backup was restored, or a standby took over.
@@ -243,8 +247,8 @@ class Follower:
             searched_before = registry.discovered_at(connection, base_dir_id)
         log.info("lease acquired", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
-        self._keeping.forget()
-        self._forget_batches()
+        self._retention.forget()
+        self._forget_queue()
         self._passes = Passes(self._base_dir, self.settings, self.pulse.beat, searched_before)
         self._heartbeat_due = time.monotonic() + self.settings.lease_s / 3
         return lease
@@ -261,7 +265,7 @@ class Follower:
                 self.shards = leases.shard_count(connection, base_dir_id)
                 who = self._holder, self.settings.lease_s, "daemon"
                 lease = leases.acquire(connection, base_dir_id, *who, shard=self.shard, spread=may_spread)
-                base_dirs.confirm(connection, base_dir_id, self._base_dir)
+                base_dirs.confirm_path(connection, base_dir_id, self._base_dir)
                 return lease
         finally:
             if may_spread:
@@ -279,7 +283,7 @@ class Follower:
         self._backoff.wait(min(lease_s / 3, max(error.ends_in_s, lease_s / _SOON)))
 
     def _fail(self, error: Exception, *, expected: bool) -> None:
-        self._forget_batches()
+        self._forget_queue()
         if isinstance(error, DatabaseUnavailableError):
             if error.cause != Cause.BUSY:
                 for engine in (self._engine, self._renewing):
@@ -292,12 +296,6 @@ class Follower:
 
 
 # ---- The passes over one base dir, or one shard of it: which directories and files the leader looks at, and when
-# In: an ingester, at every tick. Out: an up-to-date store, and rows in the history. Promises: every pass looks at
-# live jobs; every discovery looks for new directories and at all files that may grow, and at a thousand of the
-# resting directories (a hundredth, where that is more), whose files it looks at when the directory changed or the
-# finished interval has passed. Remembers what is on disk, so it is valid only as long as nobody else leads. Does not
-# know leases, nor what a failure means.
-
 
 SCAN_SHARE = 0.1
 """The share of the time that discoveries may take; with very many directories they become rarer."""
@@ -306,7 +304,11 @@ QUIET_CYCLE_S = 60.0
 
 
 class Passes:
-    """The passes of one leader, with what it remembers between them."""
+    """The passes of one leader, with what it remembers of the disk: valid only as long as nobody else leads.
+
+    A discovery looks at a thousand of the resting directories (a hundredth, where that is more), and at their files
+    when the directory changed or the finished interval has passed.
+    """
 
     def __init__(
         self,
@@ -328,21 +330,17 @@ class Passes:
 
     def make(self, this: Ingester) -> bool:
         """Make the pass that is due; return whether it was a discovery."""
-        is_discovery = time.monotonic() >= self.discovery_due
-        if is_discovery:
-            self._discover(this)
-        else:
-            self._poll_live_jobs(this)
-        return is_discovery
-
-    def _discover(self, this: Ingester) -> None:
-        """Look for new jobs and files, and at a part of the resting directories."""
         started = time.monotonic()
-        self._recorded(this, self._full_pass)
+        if started < self.discovery_due:
+            self._poll_live_jobs(this)
+            return False
+        self._recorded(this, self._discover)
         took = self._survey_ended - started  # without reading, which is no reason to search less often
         self.discovery_due = started + max(this.settings.discovery_interval_s, took / SCAN_SHARE)
+        return True
 
-    def _full_pass(self, this: Ingester) -> Counts:
+    def _discover(self, this: Ingester) -> Counts:
+        """Look for new jobs and files, and at a part of the resting directories."""
         try:
             relist_after_s = this.settings.finished_interval_s
             return self._pass(this, signs=self._cache.signs(this.base_dir, relist_after_s=relist_after_s))
@@ -355,7 +353,7 @@ class Passes:
     def _poll_live_jobs(self, this: Ingester) -> None:
         with reading(this.engine) as connection:
             live = registry.live_jobs(connection, this.lease.base_dir_id, this.lease.shards)
-        if live or _is_busy(this):
+        if live or this.is_busy:
             signs = self._cache.signs_in(this.base_dir, live)
             self._recorded(this, partial(self._pass, signs=signs, searched=False))
 
@@ -373,8 +371,8 @@ class Passes:
         if searched and self._is_first:
             _log_lack(this.base_dir, self._searched_before, todo)
             self._is_first = False
-        calls_for_more = todo or searched or _is_busy(this)
-        return pipeline.carry_out(this, todo, searched=searched) if calls_for_more else todo.counts
+        calls_for_more = todo or searched or this.is_busy
+        return pipeline.ingest_survey(this, todo, searched=searched) if calls_for_more else todo.counts
 
     def _recorded(self, this: Ingester, run: Callable[[Ingester], Counts]) -> Counts:
         """Run a pass; add a row to the history when the pass read something, or when none was added for a while."""
@@ -403,18 +401,7 @@ def _log_lack(base_dir: Path, searched_at: datetime | None, found: Survey) -> No
         log.info("catching up", extra={"base_dir": str(base_dir), "searched_at": since, **counts})
 
 
-def _is_busy(this: Ingester) -> bool:
-    return this.batches is not None and this.batches.is_busy
-
-
 # ---- When the daemon tries again after a failure, and how often it polls live jobs
-# In: failures and successes; how long a poll took. Out: log lines, a finding, and the time of the next try. Promises:
-# the wait doubles with each failure, to two seconds at most while the database is unavailable, else to ten; a failure
-# that lasts is logged once a minute, and so is its end; polls take at most a fifth of a core, but no wait between two
-# polls is longer than three intervals, however long the first one took.
-
-
-log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 10.0
 LONGEST_WAIT_FOR_DATABASE_S = 2.0
@@ -428,7 +415,10 @@ FAILS = "daemon_fails"
 
 @dataclass(slots=True)
 class Backoff:
-    """The consecutive failures of one base dir."""
+    """The consecutive failures of one base dir. One that lasts is logged once a minute, and so is its end.
+
+    The wait doubles with each failure, to two seconds at most while the database is unavailable, else to ten.
+    """
 
     base_dir: str
     failures: int = 0

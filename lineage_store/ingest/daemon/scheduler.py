@@ -1,10 +1,11 @@
 """The daemon's main loop: APScheduler calls the followers, a watchdog watches both, signals stop it or reload settings.
 
-In: an engine, base dirs, settings. Out: a status file while the daemon runs; on SIGTERM or SIGINT, `run` finishes the
-current transactions and returns; on SIGHUP it goes on with new settings. Promises: one base dir does not wait for
-another; a tick never overlaps with the one before; the wall clock may be set at any time; a follower that makes no
-progress ends the process with exit code STANDSTILL, for a supervisor to start it again. The only module that knows
-APScheduler.
+In: an engine, base dirs, settings. Out: a status file while the daemon runs, and messages to systemd (sd_notify(3)); on
+SIGTERM or SIGINT, `run_daemon` finishes the current transactions and returns; on SIGHUP it goes on with new settings.
+Promises: one base dir does not wait for another; a tick never overlaps with the one before; the wall clock may be set
+at any time; a follower whose base dir and settings did not change works on, and one with new settings begins once all
+old ones of its base dir are closed; a follower that makes no progress ends the process with exit code STANDSTILL, for
+a supervisor to start it again. The only module that knows APScheduler.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from lineage_store.ingest.daemon.watchdog import LOOK_EVERY_S, ClockWatch, Stand
 from lineage_store.program import handled
 from lineage_store.store.database.db import identity, require_writable
 
+log = logging.getLogger(__name__)
+
 STOPS_WITHIN_S = 20.0
 """How long the current transactions may take after a stop signal; systemd kills after TimeoutStopSec."""
 READING_ENDS_WITHIN_S = 15.0
@@ -45,7 +48,7 @@ _MOST_THREADS = 1 << 16
 """So many that no base dir waits for another; threads are started only when needed."""
 
 
-def run(
+def run_daemon(
     engine: Engine,
     wanted: Wanted,
     stop: threading.Event | None = None,
@@ -216,12 +219,6 @@ def _told_by_signals(stop: threading.Event, reload: threading.Event | None) -> I
 
 
 # ---- The followers of a daemon: one for each base dir and shard that the daemon is to follow
-# In: base dirs and settings, again after every change. Out: followers that begin and leave. Promises: a follower
-# whose base dir and settings did not change works on; a base dir with new settings gets new followers once all old
-# ones are closed; settings that are refused change nothing. Does not know who calls the followers' `tick`.
-
-
-log = logging.getLogger(__name__)
 
 _NEED_A_RESTART = (
     *("database_url", "read_database_url", "allow_network_filesystem", "statement_timeout_s"),
@@ -297,13 +294,15 @@ def reloaded(before: Wanted, reload: Callable[[], Wanted]) -> Wanted:
     return after
 
 
-# ---- Messages to systemd about the daemon: `READY=1`, `STATUS=…`, `WATCHDOG=1`, `STOPPING=1` (sd_notify(3))
-# In: lines. Out: one datagram to the socket in $NOTIFY_SOCKET; nothing when the variable is not set. Promises: never
-# waits and never raises OSError: a service manager that does not listen is no reason to stop ingest.
+# ---- Messages to systemd: `READY=1`, `STATUS=…`, `WATCHDOG=1`, `STOPPING=1`
 
 
 def notify(*lines: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send lines such as `READY=1`; return whether they were sent. A name that begins with @ is an abstract socket."""
+    """Send lines in one datagram to the socket in $NOTIFY_SOCKET; return whether they were sent.
+
+    A name that begins with @ is an abstract socket. Never waits and never raises OSError: a service manager that does
+    not listen is no reason to stop ingest.
+    """
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
         return False

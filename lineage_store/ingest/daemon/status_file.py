@@ -101,7 +101,7 @@ class StatusFile:
             self._path.unlink()
 
 
-def read(store: str) -> list[DaemonStatus]:
+def read_statuses(store: str) -> list[DaemonStatus]:
     """Return the statuses that this user's daemons have written about a store; root gets those of all users."""
     found = (content for _, content in _all_contents() if content.store == store)
     return [_checked(status, content) for content in found for status in content.base_dirs]

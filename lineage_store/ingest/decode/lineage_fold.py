@@ -1,11 +1,13 @@
-"""The fold of a job's lineage events into one lineage. Pure.
+"""The fold of a job's lineage events into one lineage, and named JSON values in a form that SQL can compare. Pure.
 
-In: the lineage events of a job's current files, in order (file timestamp, name, position).
-Out: the typed columns, MindInsight's `model_lineage`, the metrics, the user's values and the dataset pipeline.
-The rule: within a file, the last train, evaluation and dataset event each count, and user-defined values are merged;
-files are applied in order, and a file with a train event discards all before it. `fold` does this from all events;
-`extended`, `binding` and `come_to` give the same result step by step from a summary of each file (`FileLineage`), so
-that old events need not be read again when new ones arrive. Does not know SQL or files.
+In: the lineage events of a job's current files, in order (file timestamp, name, position); a dict of named JSON values.
+Out: the typed columns, MindInsight's `model_lineage`, the metrics, the user's values and the dataset pipeline; a kind,
+a number and a text for each named value. The rule: within a file, the last train, evaluation and dataset event each
+count, and user-defined values are merged; files are applied in order, and a file with a train event discards all before
+it. `fold` does this from all events; `extended`, `binding` and `come_to` give the same result step by step from a
+summary of each file (`FileLineage`), so that old events need not be read again when new ones arrive. Numbers and bools
+that are equal in Python have the same number (True, 1 and 1.0, though they differ in kind), except for integers beyond
+the range of floats, which are text, as lists and objects are. Does not know SQL or files.
 """
 
 from __future__ import annotations
@@ -211,11 +213,7 @@ def _text(value: Any) -> str | None:
     return None if value is None else to_stored(str(value))
 
 
-# ---- Named JSON values in a form that SQL can compare: a kind, and a number or a text
-# In: a dict of named JSON values (metrics, user-defined values), or the JSON text of the metrics. Out: frozen rows in
-# the dict's order. Promises: numbers and bools that are equal in Python have the same number (True, 1 and 1.0, though
-# they differ in kind), except for integers beyond the range of floats, which are text, as lists and objects are.
-
+# ---- Named JSON values
 
 DEEPEST_METRIC = 50
 """How many levels of lists and objects a metric may have: no real result has more, and they would exhaust the stack."""

@@ -2,9 +2,10 @@
 
 In: chunks of log files, each beginning at its file's bookmark or behind a hole there that is given up. Out: frozen
 rows, and where the next chunks begin. Promises: bytes that are no frame are never skipped silently: they wait, are
-suspect, or are quarantined with the range and the reason; although files are decoded together, the result for one does
-not depend on the others, but that lineage is folded here only if its job has no second file with lineage among them.
-Does not know the database or the disk.
+suspect, or are quarantined with the range and the reason, and so is a frame without a readable event or with one that
+exceeds a bound; although files are decoded together, the result for one does not depend on the others, but that lineage
+is folded here only if its job has no second lineage file among them; whether an event is within the bounds does not
+depend on the chunks. Does not know the database or the disk, nor how samples become columns (sample_columns.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,7 +63,7 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     """
     samples = SampleGatherer([chunk.file for chunk in chunks])
     collected = [
-        Collected(number, chunk, format_of(chunk.file.format), samples, settings.most_damages)
+        ChunkContent(number, chunk, format_of(chunk.file.format), samples, settings.most_damages)
         for number, chunk in enumerate(chunks)
     ]
     for each in collected:
@@ -84,7 +84,7 @@ def from_chunks(chunks: Sequence[Chunk], settings: Settings) -> Rows:
     return Rows(tuple(rows), tuple(outcomes), gathered.columns)
 
 
-def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
+def _take_rest(collected: ChunkContent, settings: Settings) -> NeedData | Suspect:
     """Decode the rest of a chunk and give up damage, until more bytes are needed, some are suspect, or rows suffice.
 
     Returns why decoding ended.
@@ -116,12 +116,12 @@ def _take_rest(collected: Collected, settings: Settings) -> NeedData | Suspect:
             return found
 
 
-def _end(collected: Collected, suspect: Suspect) -> int:
+def _end(collected: ChunkContent, suspect: Suspect) -> int:
     """Return the file position behind the suspect bytes: those of the frame, or of its header if that is invalid."""
     return suspect.end if suspect.end is not None else suspect.position + collected.format.header_bytes
 
 
-def _give_up(collected: Collected, reader: FrameFinder, suspect: Suspect, max_frame_bytes: int) -> int:
+def _give_up(collected: ChunkContent, reader: FrameFinder, suspect: Suspect, max_frame_bytes: int) -> int:
     """Quarantine the bytes from a suspect position up to the next frame, and return 0.
 
     If the next frame may begin at a header whose frame is not complete in the buffer, quarantine nothing, and return
@@ -146,15 +146,15 @@ def _give_up(collected: Collected, reader: FrameFinder, suspect: Suspect, max_fr
     return 0
 
 
-def _is_searched(collected: Collected, end: int, searched: int) -> bool:
+def _is_searched(collected: ChunkContent, end: int, searched: int) -> bool:
     """Return whether the buffer has the header of each frame that begins before `end`, or all bytes to be given up."""
     chunk = collected.chunk
     return end <= searched or chunk.position + len(chunk.content) >= chunk.give_up_before
 
 
-def _take_together(several: Sequence[Collected], settings: Settings, most: int | None = None) -> None:
+def _take_together(several: Sequence[ChunkContent], settings: Settings, most: int | None = None) -> None:
     """Decode the frames of summary files together, in each format with a fast path; at most `most` bytes per file."""
-    by_format: dict[str, list[Collected]] = defaultdict(list)
+    by_format: dict[str, list[ChunkContent]] = defaultdict(list)
     for each in several:
         if each.chunk.file.kind == "summary":
             by_format[each.format.name].append(each)
@@ -164,7 +164,7 @@ def _take_together(several: Sequence[Collected], settings: Settings, most: int |
 
 
 def _take_many(
-    several: Sequence[Collected], decode_columns: DecodeColumns, settings: Settings, most: int | None
+    several: Sequence[ChunkContent], decode_columns: DecodeColumns, settings: Settings, most: int | None
 ) -> None:
     """Decode the valid frames of all chunks together, each from the index up to which it has been decoded."""
     contents = [each.chunk.content for each in several]
@@ -192,14 +192,11 @@ def _take_many(
         several[number].take(Frame(position, length, buffer[start:end], checksum), settings)
 
 
-# ---- The rows of one chunk, collected frame by frame. Pure
-# In: frames, one after the other; byte ranges that are given up. Out: frozen rows. Promises: a frame without a
-# readable event, or with one that exceeds a bound, is quarantined with its range and the reason, and affects no other
-# frame. Does not know how frames are found, nor how samples become columns (sample_columns.py).
+# ---- The rows of one chunk, collected frame by frame
 
 
 @dataclass(slots=True)
-class Collected:
+class ChunkContent:
     """What has been taken from a chunk so far."""
 
     number: int
@@ -280,12 +277,12 @@ class Collected:
         metrics: tuple[Valued, ...] = ()
         if event.kind == "eval":
             try:
-                metrics = named_values(of_metrics(parse_metric(event.content.get("metric")), settings))
+                metrics = named_values(metrics_within(event, settings))
             except ValueError as error:
                 self.note("unreadable_metric", frame.position, frame.end, str(error))
         at = event.content if event.kind == "eval" else {}
         user_values = len(event.content) if event.kind == "user_info" else 0
-        content = of_content(json.dumps(event.content), settings)
+        content = content_within(event, settings)
         return LineageRow(
             frame.position,
             index,
@@ -348,9 +345,7 @@ def _wall_time(seconds: float) -> float | None:
     return seconds if math.isfinite(seconds) else None
 
 
-# ---- The bytes of one log file from its bookmark on: the input of decoding. Pure
-# In: bytes that were read, and the size and times of the file then. Out: positions, and whether more bytes can
-# follow. Does not know the disk.
+# ---- The bytes of one log file from its bookmark on
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,11 +381,7 @@ class Chunk:
         return (self.before + self.content[:index])[-length:]
 
 
-# ---- The bounds on how much of one event and of one job is stored; what exceeds them is left out and reported. Pure
-# In: an event before it is decoded, a lineage event after that, what a job has used up so far. Out: nothing for an
-# event within the bounds, else the reason, with the numbers and the name of the setting. Promises: whether an event
-# is within the bounds does not depend on the chunks in which its file was read.
-
+# ---- The bounds on how much of one event and of one job is stored; what exceeds them is left out and reported
 
 _PARTS_OF_A_ROW = 4
 """At most this many messages of a lineage event make one row: a node, its parameters, one of them, the text in it."""
@@ -435,28 +426,21 @@ def of_event(event: LineageEvent, most: Settings) -> None:
                 )
 
 
-def of_metrics(metrics: dict[str, Any], most: Settings) -> dict[str, Any]:
-    """Return the metrics of an evaluation. Raises OversizedEventError when there are too many."""
+def metrics_within(event: LineageEvent, most: Settings) -> dict[str, Any]:
+    """Return the metrics of an evaluation. Raises OversizedEventError when there are too many; MetricTextError."""
+    metrics = parse_metric(event.content.get("metric"))
     _refuse(len(metrics), "metrics", most, "most_metrics")
     return metrics
 
 
-def of_content(content: str, most: Settings) -> str:
+def content_within(event: LineageEvent, most: Settings) -> str:
     """Return the JSON of a lineage event. Raises OversizedEventError: it may take six times the event's bytes."""
+    content = json.dumps(event.content)
     _refuse(len(content), "bytes as JSON", most, "most_lineage_bytes")
     return content
 
 
-def of_whole_event(event: LineageEvent, most: Settings) -> None:
-    """Refuse a lineage event for any of its parts. Raises OversizedEventError."""
-    of_event(event, most)
-    if event.kind == "eval":
-        with suppress(ValueError):
-            of_metrics(parse_metric(event.content.get("metric")), most)
-    of_content(json.dumps(event.content), most)
-
-
-def of_job(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
+def no_room_for(used: FileLineage, event: LineageRow, most: Settings) -> str | None:
     """Return why a job that has used up `used` has no room for the event; None when it has."""
     more = (
         ("lineage events", used.events, 1, "most_lineage_events"),

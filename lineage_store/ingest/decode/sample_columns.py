@@ -22,7 +22,7 @@ from lineage_store.eventlog.protobuf_columns import Decoded, Integers, PayloadPi
 from lineage_store.eventlog.tfrecord import Frame, Frames
 from lineage_store.eventlog.values import PayloadValue, ScalarValue
 from lineage_store.plain_values import PLAUSIBLE_SINCE
-from lineage_store.plugins import BY_NAME, SCALAR
+from lineage_store.plugins import SCALAR
 from lineage_store.store.records import Column, KnownFile, SampleColumns, SeriesName, statistics
 from lineage_store.texts import key
 
@@ -217,7 +217,7 @@ def _last_writes(joined: _Joined) -> SampleColumns:
         kept = order[np.append(_goes_up(number[order], steps[order]), True)]
         number, steps = number[kept], steps[kept]
         columns = {name: column[kept] for name, column in columns.items()}
-    values = np.asarray(columns["value"], np.float64) if BY_NAME[joined.plugin].has_value else None
+    values = np.asarray(columns["value"], np.float64) if "value" in columns else None
     found = statistics(number, steps, np.asarray(columns["wall_time"], np.float64), values)
     return SampleColumns(joined.plugin, joined.series, number, steps, columns, tuple(found))
 

@@ -25,7 +25,7 @@ from lineage_store.ingest.decode import rows
 from lineage_store.ingest.decode.rows import LOOK_AHEAD, Chunk
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read import log_reader
-from lineage_store.ingest.read.log_reader import Compared, Rewritten, compare, read_chunk, waits
+from lineage_store.ingest.read.log_reader import Compared, Rewritten, compare_copy, is_in_grace, read_chunk
 from lineage_store.program import Limit, uncollected
 from lineage_store.states import FileState
 from lineage_store.store.records import Advance, FileRows, KnownFile, SampleColumns, relative_path
@@ -99,6 +99,11 @@ class Batch:
             riddled=[each for each in self.riddled if each[0].key not in keys],
         )
 
+    @property
+    def calls_for_writing(self) -> bool:
+        """Whether anything that was read, or could not be, is to be stored; copies are settled by themselves."""
+        return bool(self.advances or self.failures or self.riddled or self.failed_read)
+
     def is_full(self, settings: Settings) -> bool:
         """Return whether the batch has enough rows or bytes for a transaction."""
         return self.row_count >= settings.batch_rows or self.bytes_read >= settings.batch_bytes
@@ -121,11 +126,11 @@ def fill(
     """
     most = most_bytes or [settings.chunk_bytes] * len(files)
     batch, waiting = Batch(), iter(list(zip(files, most, strict=True)))
-    reading = _Reading(base_dir, settings, now, batch)
+    filling = _Filling(base_dir, settings, now, batch)
     limit = Limit(READING_SHARE * settings.reading_deadline_s if seconds is None else seconds)
     with uncollected():
         while length_hint(waiting) and not batch.is_full(settings):
-            reading.read(_within(limit, waiting))
+            filling.read(_within(limit, waiting))
             if limit.left_s() <= 0:
                 break
         batch.files_taken = len(files) - length_hint(waiting)
@@ -150,7 +155,7 @@ def _within(limit: Limit, files: Iterator[_Portion]) -> Iterator[_Portion]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Filling:
     base_dir: Path
     settings: Settings
     now: datetime
@@ -182,7 +187,7 @@ class _Reading:
                 if file.original is not None:
                     self._compare(file, length)
                     continue
-                little = not in_full and waits(file, self.settings, self.now)
+                little = not in_full and is_in_grace(file, self.settings, self.now)
                 most = min(length, SUSPECT_BYTES) if little else length
                 chunk = read_chunk(self.base_dir, file, self.settings, most, self.now)
             except FileNotFoundError:
@@ -203,7 +208,7 @@ class _Reading:
 
     def _compare(self, copy: KnownFile, length: int) -> None:
         taken = Limit(math.inf)
-        found = compare(self.base_dir, copy, self.settings, length, self.now)
+        found = compare_copy(self.base_dir, copy, self.settings, length, self.now)
         if isinstance(found, Rewritten):
             self.batch.rewritten.append(found)
             return

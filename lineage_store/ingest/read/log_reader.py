@@ -1,9 +1,12 @@
-"""Bounded reads of one log file, which is opened anew for each.
+"""Bounded reads of one log file, which is opened anew for each; what its record is then; how it compares with a copy.
 
-In: a path, and what the store knows of the file. Out: the file's size and times now, and its next bytes, or that it was
-rewritten. Promises: only regular files beneath the base dir are read; a hole in a file that is given up is skipped,
-however long; sizes come from the open file (on network filesystems no others are reliable); no more memory is taken
-than was asked for, whatever size the file claims.
+In: a path, what the store knows of the file and, once decoded, the rows of what was read. Out: the file's size and
+times now, and its next bytes, or that it was rewritten; an Advance, or None when nothing is new to the store. Promises:
+only regular files beneath the base dir are read; a hole in a file that is given up is skipped, however long; sizes come
+from the open file (on network filesystems no others are reliable); no more memory is taken than was asked for, whatever
+size the file claims; a file counts as a copy only as long as every byte of it that was compared is in the other one
+too, and only where that cannot be opened any more are digests of what was read of it compared. Does not know the
+database.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from lineage_store.ingest.decode.rows import Chunk
 from lineage_store.ingest.scan.discovery import is_rewritten, sight_of
 from lineage_store.paths import opened
 from lineage_store.plain_values import from_unix
-from lineage_store.states import FileEvent, FileState, after
+from lineage_store.states import FILE_STATE_AFTER, FileEvent, FileState
 from lineage_store.store.records import Advance, FileRows, FileSight, KnownFile, relative_path
 from lineage_store.texts import from_stored
 
@@ -144,7 +147,7 @@ def _give_up_before(file: KnownFile, sight: FileSight, settings: Settings, now: 
     return 0 if _in_grace(file.suspect_since, settings, now) else file.suspect_size
 
 
-def waits(file: KnownFile, settings: Settings, now: datetime) -> bool:
+def is_in_grace(file: KnownFile, settings: Settings, now: datetime) -> bool:
     """Whether the bytes behind the bookmark made no frame when last read, and are not given up yet."""
     return file.suspect_since is not None and not file.closed and _in_grace(file.suspect_since, settings, now)
 
@@ -154,8 +157,6 @@ def _in_grace(since: datetime, settings: Settings, now: datetime) -> bool:
 
 
 # ---- A log file's record after it was read: its state, its bookmark, the digests of the bytes before that. Pure
-# In: the chunk that was read, the rows that were made of it, the time. Out: an Advance, or None when nothing is new
-# to the store. Does not know the disk or the database.
 
 
 def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> Advance | None:
@@ -174,7 +175,7 @@ def advance(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) ->
 
 def _after(chunk: Chunk, found: FileRows, now: datetime, *, caught_up: bool) -> KnownFile:
     file, sight = chunk.file, chunk.sight
-    state = after(file.state, _event(file, sight, found, caught_up))
+    state = FILE_STATE_AFTER[file.state, _event(file, sight, found, caught_up)]
     fingerprint, fingerprint_bytes = file.fingerprint, file.fingerprint_bytes
     anchor, anchor_bytes, likeness = file.anchor, file.anchor_bytes, file.likeness
     if found.end > file.byte_offset:
@@ -249,16 +250,11 @@ def grown_at(file: KnownFile, sight: FileSight, now: datetime) -> datetime | Non
 
 
 # ---- The comparison of a log file with another one of its job that begins as it does: is it a copy?
-# In: a file whose `original` is set. Out: how it compares, as far as it was read. Promises: both files are opened
-# anew and compared byte by byte, a bounded part at a time; a file counts as a copy only as long as every byte of it
-# that was compared is in the other one too. Only where the other one cannot be opened any more are digests compared
-# with those of what was read of it. Does not know the database.
-
 
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
-class Outcome(Enum):
+class CopyOutcome(Enum):
     """How a file compares with its original."""
 
     ALIKE = auto()
@@ -281,15 +277,15 @@ class Compared:
 
     file: KnownFile
     sight: FileSight
-    outcome: Outcome
+    outcome: CopyOutcome
     after: KnownFile
 
     @property
     def is_news(self) -> bool:
         """Whether the store does not know it yet."""
-        if self.outcome is Outcome.UNKNOWN:
+        if self.outcome is CopyOutcome.UNKNOWN:
             return False
-        return self.outcome not in (Outcome.WITHIN, Outcome.SAME) or self.after != self.file
+        return self.outcome not in (CopyOutcome.WITHIN, CopyOutcome.SAME) or self.after != self.file
 
     @property
     def original(self) -> KnownFile:
@@ -298,7 +294,7 @@ class Compared:
         return self.file.original
 
 
-def compare(
+def compare_copy(
     base_dir: Path, file: KnownFile, settings: Settings, length: int, now: datetime
 ) -> Compared | Rewritten:
     """Compare up to `length` bytes from the bookmark on. Raises OSError when the file cannot be opened or read."""
@@ -313,7 +309,7 @@ def compare(
         except OSError as error:
             found = _with_what_was_read(log, file, file.original, is_gone=error.errno in _GONE)
         if found is None:
-            return Compared(file, log.sight, Outcome.UNKNOWN, file)
+            return Compared(file, log.sight, CopyOutcome.UNKNOWN, file)
         outcome, upto = found
         return Compared(file, log.sight, outcome, _after_comparing(log, file, outcome, upto, now))
 
@@ -323,7 +319,7 @@ def _opened(base_dir: Path, file: KnownFile, settings: Settings) -> AbstractCont
     return open_log_file(base_dir, file.train_id, file.name, format_of(file.format), follow_symlinks=links)
 
 
-def _compared(log: OpenLogFile, original: OpenLogFile, start: int, length: int) -> tuple[Outcome, int]:
+def _compared(log: OpenLogFile, original: OpenLogFile, start: int, length: int) -> tuple[CopyOutcome, int]:
     """Return how the files compare from a position on up to which they are the same, and up to where they are."""
     sizes = log.sight.size_bytes, original.sight.size_bytes
     hole = min(log.next_data(start), original.next_data(start)) - start
@@ -332,34 +328,34 @@ def _compared(log: OpenLogFile, original: OpenLogFile, start: int, length: int) 
     if its.startswith(mine):
         upto = start + len(mine)
         if upto < sizes[0]:
-            return Outcome.ALIKE, upto
-        return (Outcome.SAME if sizes[0] == sizes[1] else Outcome.WITHIN), upto
+            return CopyOutcome.ALIKE, upto
+        return (CopyOutcome.SAME if sizes[0] == sizes[1] else CopyOutcome.WITHIN), upto
     if mine.startswith(its):
-        return Outcome.HOLDS, start + len(its)
-    return Outcome.OTHER, start
+        return CopyOutcome.HOLDS, start + len(its)
+    return CopyOutcome.OTHER, start
 
 
 def _with_what_was_read(
     log: OpenLogFile, file: KnownFile, original: KnownFile, *, is_gone: bool
-) -> tuple[Outcome, int] | None:
+) -> tuple[CopyOutcome, int] | None:
     """Compare with the digests of what was read of an original that cannot be opened."""
     read = original.byte_offset
     if read and log.sight.size_bytes >= read and not bytes_before(log, original)[1]:
-        return Outcome.HOLDS, read
+        return CopyOutcome.HOLDS, read
     if not is_gone:
         return None
     is_known = 0 < file.byte_offset == log.sight.size_bytes
-    return (Outcome.WITHIN if is_known else Outcome.OTHER), file.byte_offset
+    return (CopyOutcome.WITHIN if is_known else CopyOutcome.OTHER), file.byte_offset
 
 
 def _after_comparing(
-    log: OpenLogFile, file: KnownFile, outcome: Outcome, upto: int, now: datetime
+    log: OpenLogFile, file: KnownFile, outcome: CopyOutcome, upto: int, now: datetime
 ) -> KnownFile:
     kept = min(upto, DIGESTED_BYTES)
-    complete = outcome in (Outcome.WITHIN, Outcome.SAME)
+    complete = outcome in (CopyOutcome.WITHIN, CopyOutcome.SAME)
     return file._replace(
         current=False,
-        state=after(file.state, FileEvent.COPIED),
+        state=FILE_STATE_AFTER[file.state, FileEvent.COPIED],
         size_bytes=log.sight.size_bytes,
         byte_offset=upto,
         closed=log.sight.closed,

@@ -1,9 +1,11 @@
-"""The batches of a base dir, one after the other; each is read while the caller writes the one before it.
+"""The queue of log files to be read: which come next, and the batches that they make.
 
-In: files to be read, and a reader. Out: batches. Promises: a file that fails the reader does not keep the other files
-from being read; files are read a chunk at a time in turn, so that big files do not keep small ones waiting; a caller
-that stops iterating can go on later; with `apart`, a batch is read in a share of `slow_reading_s`, unless one file
-alone takes longer. Does not write: the caller does what a batch calls for.
+In: files to be read, and a reader. Out: batches, each read while the caller writes the one before it. Promises: a file
+that fails the reader does not keep the other files from being read; files are read a chunk at a time in turn, so that
+big files do not keep small ones waiting; a caller that stops iterating can go on later. With slow files read apart, a
+batch is read in a share of `slow_reading_s`, unless one file alone takes longer; a job that took more than
+`job_reading_s` lately waits for all that did not, and among such jobs, the one that took least is first. Does not know
+the disk or the database: the caller does what a batch calls for.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile
 from lineage_store.texts import to_stored
 from lineage_store.worker import Pending, Reader, ReaderStuckError, ReadingFailedError, Worker
 
+log = logging.getLogger(__name__)
+
 BUSY_PASS = 3
 """A pass lasts this many times as long, at most, when reader and writer wait for processors: on a busy machine it would
 else end with each batch, and no batch be read while another is written."""
@@ -40,29 +44,25 @@ _TOGETHER_SHARE = 0.3
 """With `apart`, a batch ends when reading it has taken this share of `slow_reading_s` by itself."""
 
 
-class _Begun(NamedTuple):
-    files: list[Waiting]
-    pending: Pending[Batch]
-
-
-class Batches:
-    """The batches of a base dir. Files may be added during the iteration.
+class FileQueue:
+    """The files of a base dir that wait to be read. Files may be added during the iteration, which yields batches.
 
     Args:
-        apart: where slow files are read; with it, reading time is shared fairly among jobs. None: files are read in
-            the order in which they were added, and wait for slow ones.
+        slow_files: where slow files are read; with it, reading time is shared fairly among jobs. None: files are read
+            in the order in which they were added, and wait for slow ones.
     """
 
     def __init__(
-        self, base_dir: Path, settings: Settings, reader: Reader, apart: Apart | None = None
+        self, base_dir: Path, settings: Settings, reader: Reader, slow_files: SlowFiles | None = None
     ) -> None:
         self._base_dir, self._settings = base_dir, settings
-        self._reader, self._apart = reader, apart
-        self._turns = Turns(settings, fair=apart is not None)
+        self._reader, self._slow_files = reader, slow_files
+        self._turns = Turns(settings, fair=slow_files is not None)
         self._new: list[tuple[int, int, NewFile]] = []
         """A heap of (rank, order of arrival, file): new files, of which little is kept until their turn comes near."""
         self._came = count()
-        self._begun: _Begun | None = None
+        self._under_way: tuple[list[QueuedFile], Pending[Batch]] | None = None
+        """The files of the batch that is being read."""
         self._one_by_one = 0
         """How many files to read one by one, because reading them together failed the reader."""
         self._now, self._limit = datetime.now(UTC), Limit(math.inf)
@@ -72,7 +72,7 @@ class Batches:
         """Ids of jobs in which files may have changed places since they were read ahead."""
         self.compared: list[Compared] = []
         """Copies that were compared, and whose originals are still being read."""
-        self._first: dict[Place, tuple[Advance, bool]] = {}
+        self._first: dict[FilePath, tuple[Advance, bool]] = {}
         """Files of which the first part was read, and whether slowly; the rest waits until that part is written."""
 
     def begin_pass(self, now: datetime, seconds: float) -> Limit:
@@ -85,106 +85,102 @@ class Batches:
         self._now, self._limit = now, Limit(seconds, BUSY_PASS * seconds, [None, *reader])
         return self._limit
 
-    def add(self, *files: KnownFile) -> None:
-        """Queue registered files."""
-        for file in files:
-            self._turns.add(file, file.size_bytes - file.byte_offset)
+    def add(self, files: Iterable[KnownFile]) -> None:
+        """Queue registered files, except for those that wait or are being read."""
+        self.add_changed((file, file.size_bytes - file.byte_offset) for file in files)
 
     def add_changed(self, changed: Iterable[tuple[KnownFile, int]]) -> None:
-        """Queue the known files of a survey that do not wait yet, with how many bytes there are to read."""
+        """Queue the known files of a survey, with how many bytes there are to read, as `add` does."""
         for file, pending_bytes in changed:
-            if path_of(file) in self._turns:
+            if file in self:
                 continue
-            if self._apart and file.failed_reads:
+            if self._slow_files and file.failed_reads:
                 self._turns.admit(file)
-                self._apart.add(file)
+                self._slow_files.add(file)
             else:
                 self._turns.add(file, pending_bytes)
 
     def add_new(self, files: Iterable[NewFile]) -> None:
-        """Queue new files, which have just been registered."""
+        """Queue new files, which have just been registered, until they are looked up."""
         for file in files:
             self._turns.admit(file)
             rank = self._turns.rank_of_new(file.size_bytes)
             heapq.heappush(self._new, (rank, next(self._came), file))
 
     def next_new(self, most: int) -> list[NewFile]:
-        """Return up to `most` new files to look up and add now; none if `2 * most` others wait before them."""
+        """Return up to `most` new files to look up now; none if `2 * most` others wait before them."""
         few = self.files_waiting - len(self._new) < 2 * most
         new = [heapq.heappop(self._new) for _ in range(min(most, len(self._new)))] if few else []
         return [file for _, _, file in new]
 
-    def drop(self, batch: Batch) -> None:
-        """Remove the files of a batch that was not written from the queue: reading must not go on behind it."""
-        self.withdraw(each.file for each in batch.advances)
+    def add_looked_up(self, files: Iterable[KnownFile]) -> None:
+        """Queue new files that were looked up."""
+        for file in files:
+            self._turns.add(file, file.size_bytes - file.byte_offset)
 
     def withdraw(self, files: Iterable[KnownFile]) -> None:
         """Remove files from the queue."""
         gone = list(files)
         for file in gone:
-            self._first.pop(path_of(file), None)
+            self._first.pop(path_of_file(file), None)
         self._turns.remove(gone)
 
     def go_on(self, batch: Batch) -> None:
         """Queue the files of a written batch of which only the first part was read."""
         for each in batch.advances:
-            advance, slow = self._first.pop(path_of(each.file), (None, False))
+            advance, slow = self._first.pop(path_of_file(each.file), (None, False))
             if advance is not None:
                 self._wait_again(advance, slow=slow)
 
-    def resume(self, files: Iterable[KnownFile]) -> None:
-        """Queue registered files, except for those that wait or are being read."""
-        for file in files:
-            if file not in self:
-                self.add(file)
-
     def __contains__(self, file: KnownFile) -> bool:
         """Whether a file waits or is being read."""
-        return path_of(file) in self._turns
+        return path_of_file(file) in self._turns
 
     @property
     def is_busy(self) -> bool:
         """Whether the iteration may yield a batch, now or later."""
-        return self.files_waiting > 0 or (self._apart is not None and self._apart.is_busy)
+        return self.files_waiting > 0 or (self._slow_files is not None and self._slow_files.is_busy)
 
     @property
     def files_waiting(self) -> int:
-        """How many files wait or are being read, except for files that are read apart."""
-        return len(self._turns) + len(self._new) + (len(self._begun.files) if self._begun else 0)
+        """How many files wait or are being read, except for slow files."""
+        being_read = len(self._under_way[0]) if self._under_way else 0
+        return len(self._turns) + len(self._new) + being_read
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
-            if self._apart:
-                yield from self._finished_apart(self._apart)
-                self._apart.begin(self._base_dir, self._now)
+            if self._slow_files:
+                yield from self._slow_file_read(self._slow_files)
+                self._slow_files.begin(self._base_dir, self._now)
             self._begin()
-            if self._begun is None:
+            if self._under_way is None:
                 return
-            batch = self._finished(self._begun)
+            batch = self._finished(*self._under_way)
             if self._limit.left_s() > 0:  # else files that grew meanwhile would wait for this batch
                 self._begin()
             yield batch
 
     def _begin(self) -> None:
         """Begin to read the next files, unless some are being read."""
-        files = [] if self._begun else self._turns.take(1 if self._one_by_one else self._settings.batch_files)
+        files = (
+            [] if self._under_way else self._turns.take(1 if self._one_by_one else self._settings.batch_files)
+        )
         if files:
-            share = _TOGETHER_SHARE * self._settings.slow_reading_s if self._apart else None
+            share = _TOGETHER_SHARE * self._settings.slow_reading_s if self._slow_files else None
             most = [each.most_bytes for each in files]
-            read = self._reader.submit(
-                fill, self._base_dir, [each.file for each in files], self._settings, self._now, most, share
-            )
-            self._begun = _Begun(files, read)
+            known = [each.file for each in files]
+            pending = self._reader.submit(fill, self._base_dir, known, self._settings, self._now, most, share)
+            self._under_way = files, pending
 
-    def _finished(self, begun: _Begun) -> Batch:
+    def _finished(self, files: list[QueuedFile], pending: Pending[Batch]) -> Batch:
         """Wait for the batch that is being read and return it.
 
         If several files fail the reader together, return an empty batch and read them one by one. Raises
         ReaderStuckError when the reading process neither answers nor ends; the files stay in the queue.
         """
-        files, self._begun = begun.files, None
+        self._under_way = None
         try:
-            batch = begun.pending.result()
+            batch = pending.result()
         except ReaderStuckError:
             self._turns.put_back(files)
             raise
@@ -196,26 +192,26 @@ class Batches:
             batch = self._failed(files[0].file, error)
         self._one_by_one = max(0, self._one_by_one - batch.files_taken)
         self._turns.put_back(files[batch.files_taken :])
-        self._turns.done(each.file for each in files[: batch.files_taken] if not self._is_apart(each.file))
+        self._turns.done(each.file for each in files[: batch.files_taken] if not self._is_slow(each.file))
         return self._taken(batch)
 
     def _failed(self, file: KnownFile, error: Exception) -> Batch:
-        """Return the batch for a file that failed the reader; have it read apart, if it crashed or hung the process."""
-        if self._apart is None or not isinstance(error, ReadingFailedError):
+        """Return the batch for a file that failed the reader; it is a slow file if it crashed or hung the process."""
+        if self._slow_files is None or not isinstance(error, ReadingFailedError):
             failed = (file, failure_of(error, file.train_id, file.name))
             return Batch(files_taken=1, failed_read=failed)
-        self._apart.add(file)
+        self._slow_files.add(file)
         return Batch(files_taken=1, costs={file.train_id: Cost(0, self._settings.slow_reading_s)})
 
-    def _finished_apart(self, apart: Apart) -> Iterator[Batch]:
-        if (found := apart.finished()) is not None:
+    def _slow_file_read(self, slow_files: SlowFiles) -> Iterator[Batch]:
+        if (found := slow_files.finished()) is not None:
             file, batch, took_s = found
-            if not self._is_apart(file):
+            if not self._is_slow(file):
                 self._turns.done([file])
             yield self._taken(batch, slow=took_s > self._settings.slow_reading_s)
 
-    def _is_apart(self, file: KnownFile) -> bool:
-        return self._apart is not None and file in self._apart
+    def _is_slow(self, file: KnownFile) -> bool:
+        return self._slow_files is not None and file in self._slow_files
 
     def _taken(self, batch: Batch, *, slow: bool = False) -> Batch:
         for train_id, cost in batch.costs.items():
@@ -227,15 +223,15 @@ class Batches:
                     self._wait_again(each, slow=slow)
                 else:
                     self._turns.admit(each.file)
-                    self._first[path_of(each.file)] = each, slow
+                    self._first[path_of_file(each.file)] = each, slow
             self.events += each.rows.event_count
         return batch
 
     def _wait_again(self, advance: Advance, *, slow: bool) -> None:
         file = advance.after
-        if slow and self._apart:
+        if slow and self._slow_files:
             self._turns.admit(file)
-            self._apart.add(file)
+            self._slow_files.add(file)
         else:
             self._turns.add(file, file.size_bytes - file.byte_offset)
 
@@ -260,11 +256,6 @@ def reader_of(files: int, settings: Settings) -> AbstractContextManager[Reader]:
 
 
 # ---- The order in which files are read: small growth first, and jobs that took more than their share of the time last
-# In: files that wait, and what reading them cost. Out: the next files, and how many bytes of each to read at once.
-# Promises: a job that took more than `job_reading_s` lately waits for all that did not; among such jobs, the one that
-# took least is first; files of equal rank are read in turn; the costs of at most 10,000 jobs are kept. Does not know
-# the disk or the database.
-
 
 TURN_S = 0.25
 """How long one turn of a file should take, in seconds."""
@@ -276,11 +267,11 @@ _MOST_JOBS = 10_000
 """How many jobs' costs are kept."""
 _ONE_RANK = (0, 0)
 
-Place = tuple[str, str]
+FilePath = tuple[str, str]
 """The job and the name of a file."""
 
 
-class Waiting(NamedTuple):
+class QueuedFile(NamedTuple):
     """A file that waits, in the order of its turn."""
 
     rank: tuple[int, int]
@@ -295,8 +286,8 @@ class Turns:
 
     def __init__(self, settings: Settings, *, fair: bool) -> None:
         self._settings, self._fair = settings, fair
-        self._heap: list[Waiting] = []
-        self._paths: set[Place] = set()
+        self._heap: list[QueuedFile] = []
+        self._paths: set[FilePath] = set()
         self._number = count()
         self._taken: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By train id: the seconds that the job took lately, and when (monotonic) that was noted."""
@@ -306,43 +297,43 @@ class Turns:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def __contains__(self, path: Place) -> bool:
+    def __contains__(self, path: FilePath) -> bool:
         """Whether a file waits or is being read."""
         return path in self._paths
 
     def add(self, file: KnownFile, pending_bytes: int) -> None:
         """Queue a file that has `pending_bytes` to be read."""
-        self._paths.add(path_of(file))
+        self._paths.add(path_of_file(file))
         rank, most = _ONE_RANK, self._settings.chunk_bytes
         if self._fair:
             rank, most = self._rank(file.train_id, pending_bytes), self._most_bytes(file.train_id)
-        heapq.heappush(self._heap, Waiting(rank, next(self._number), file, most))
+        heapq.heappush(self._heap, QueuedFile(rank, next(self._number), file, most))
 
     def admit(self, *files: KnownFile | NewFile) -> None:
         """Note files that wait elsewhere, so that they count as waiting."""
-        self._paths.update(map(path_of, files))
+        self._paths.update(map(path_of_file, files))
 
-    def take(self, most: int) -> list[Waiting]:
+    def take(self, most: int) -> list[QueuedFile]:
         """Take up to `most` files, all of the first one's rank, so that small growth does not wait for large."""
-        taken: list[Waiting] = []
+        taken: list[QueuedFile] = []
         while self._heap and len(taken) < most and (not taken or self._heap[0].rank == taken[0].rank):
             taken.append(heapq.heappop(self._heap))
         return taken
 
-    def put_back(self, files: Iterable[Waiting]) -> None:
+    def put_back(self, files: Iterable[QueuedFile]) -> None:
         """Put files that were taken and not read back in their places."""
         for each in files:
             heapq.heappush(self._heap, each)
 
     def done(self, files: Iterable[KnownFile]) -> None:
         """Note that files were read, and no longer wait."""
-        self._paths.difference_update(map(path_of, files))
+        self._paths.difference_update(map(path_of_file, files))
 
     def remove(self, files: Iterable[KnownFile]) -> None:
         """Remove files from the queue."""
-        gone = set(map(path_of, files))
+        gone = set(map(path_of_file, files))
         self._paths -= gone
-        self._heap = [each for each in self._heap if path_of(each.file) not in gone]
+        self._heap = [each for each in self._heap if path_of_file(each.file) not in gone]
         heapq.heapify(self._heap)
 
     def charge(self, train_id: str, cost: Cost) -> None:
@@ -383,19 +374,12 @@ def _rank_of(pending_bytes: int) -> int:
     return (pending_bytes >> 10).bit_length()
 
 
-def path_of(file: KnownFile | NewFile) -> Place:
+def path_of_file(file: KnownFile | NewFile) -> FilePath:
     """What all generations of a file have in common."""
     return file.train_id, file.name
 
 
-# ---- Reading of files that took too long or failed the reader: one at a time, in a process of its own beside the
-# others
-# In: such files. Out: the batch of each when it has been read; a file that fails here too gives a batch with a failed
-# read, and is tried again after a rest that grows with each failure. Promises: no call waits for a file, though
-# `begin` may wait for the process to start. Does not know how the other files are read.
-
-
-log = logging.getLogger(__name__)
+# ---- Slow files: those that took too long or failed the reader, read one at a time by a process beside the others
 
 _RESTS = 10
 """A file that failed rests this many times as long as it took, times its failures in a row."""
@@ -403,24 +387,21 @@ _NICENESS = 10
 """The process must not take the processor from the one that reads the others."""
 
 
-class _Reading(NamedTuple):
-    file: KnownFile
-    pending: Pending[Batch]
-    limit: Limit
+class SlowFiles:
+    """The slow files of a base dir. No call waits for one, though `begin` may wait for the process to start.
 
-
-class Apart:
-    """The files that are read apart."""
+    A file that fails here too is tried again after a rest that grows with each failure.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._worker = Worker(settings.reading_deadline_s, settings.reading_memory_bytes)
         self._waiting: dict[FileKey, tuple[float, KnownFile]] = {}
         """Each with the time (monotonic) until which it rests."""
-        self._begun: _Reading | None = None
+        self._under_way: tuple[KnownFile, Pending[Batch], Limit] | None = None
 
     def add(self, file: KnownFile, rests_s: float = 0.0) -> None:
-        """Have a file read apart, after `rests_s` seconds at the earliest."""
+        """Have a file read, after `rests_s` seconds at the earliest."""
         self._waiting[file.key] = time.monotonic() + rests_s, file
 
     def begin(self, base_dir: Path, now: datetime) -> None:
@@ -428,7 +409,7 @@ class Apart:
 
         Raises ReaderStuckError when the process does not end.
         """
-        if self._begun is not None:
+        if self._under_way is not None:
             return
         if not self._waiting:
             self._worker.close()
@@ -446,17 +427,17 @@ class Apart:
             log.warning("slow-file reader unavailable", extra={"reason": str(error)})
             self.add(file, rests_s=self._settings.reading_deadline_s)
             return
-        self._begun = _Reading(file, pending, self._worker.limit())
+        self._under_way = file, pending, self._worker.limit()
 
     def finished(self) -> tuple[KnownFile, Batch, float] | None:
         """Return the file that has been read, its batch and what it took by itself (program.py), if there is one."""
-        if self._begun is None:
+        if self._under_way is None:
             return None
-        file, pending, limit = self._begun
+        file, pending, limit = self._under_way
         is_done, took_s = self._worker.is_done, limit.own_s()
         if not is_done and limit.left_s() > 0:
             return None
-        self._begun = None
+        self._under_way = None
         try:
             batch = pending.result() if is_done else self._worker.expire()
         except Exception as error:  # noqa: BLE001 - whatever a file does to its reader, the others are read
@@ -469,7 +450,7 @@ class Apart:
     @property
     def is_busy(self) -> bool:
         """Whether a file waits or is being read."""
-        return bool(self._waiting) or self._begun is not None
+        return bool(self._waiting) or self._under_way is not None
 
     def __contains__(self, file: KnownFile) -> bool:
         """Whether the file waits here."""
@@ -477,7 +458,7 @@ class Apart:
 
     def close(self) -> None:
         """End the process and forget the files. Raises ReaderStuckError when it does not end."""
-        self._waiting, self._begun = {}, None
+        self._waiting, self._under_way = {}, None
         self._worker.close()
 
 

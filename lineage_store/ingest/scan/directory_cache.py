@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from lineage_store.config import Settings
-from lineage_store.ingest.scan.discovery import ROOT, Change, Found, FoundFile, PathChange, sight_of
+from lineage_store.ingest.scan.discovery import ROOT, FileChange, FoundFile, FoundFiles, PathChange, sight_of
 from lineage_store.paths import OpenBaseDir, filesystem_type, is_network, opened
 from lineage_store.store.records import FileSight
 from lineage_store.texts import from_stored
@@ -106,7 +106,7 @@ class DirectoryCache:
         with opened(base_dir, follow_symlinks=self.follow_symlinks) as root:
             return self._signs(root, watched)
 
-    def gone(self, found: Found) -> set[str]:
+    def gone(self, found: FoundFiles) -> set[str]:
         """Return the remembered directories that were not found although the directories above them were listed."""
         gone = set[str]()
         for parent in self._branches.intersection(found.directories):
@@ -114,7 +114,7 @@ class DirectoryCache:
                 gone.update(self._remembered_below(parent, set(found.below.get(parent, ()))))
         return gone
 
-    def take_in(self, listed: Iterable[str], found: Found, changes: Iterable[PathChange]) -> None:
+    def take_in(self, listed: Iterable[str], found: FoundFiles, changes: Iterable[PathChange]) -> None:
         """Remember the directories `listed`, and the changed files of others, as far as the store is up to date."""
         of_directory: dict[str, list[PathChange]] = defaultdict(list)
         for change in changes:
@@ -195,16 +195,16 @@ def _as_remembered(change: PathChange) -> FoundFile | None:
     file = change.found
     if file is None:
         return None
-    if change.change is not Change.UNCHANGED:
+    if change.change is not FileChange.UNCHANGED:
         return file._replace(sight=_UNSEEN)
     return None if file.sight.closed else file
 
 
 def _lacks_any(changes: Iterable[PathChange]) -> bool:
-    return any(change.change is Change.MISSING for change in changes)
+    return any(change.change is FileChange.MISSING for change in changes)
 
 
-def _incomplete(found: Found) -> set[str]:
+def _incomplete(found: FoundFiles) -> set[str]:
     """The directories that could not be listed, or in which an entry could not be looked at."""
     return {path if path in found.directories else _parent(path) for path in found.unreadable}
 

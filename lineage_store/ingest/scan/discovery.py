@@ -1,9 +1,12 @@
-"""The search for log files below a base dir.
+"""The search for log files below a base dir, and how the files found compare with those known.
 
-In: a base dir, or some of its jobs. Out: the files found, in order; what was ignored and why; what could not be looked
-at; part by part, however many there are. Promises: an unreadable or vanishing directory does not affect others;
-directories of snapshots and of deleted files are passed over, unless the base dir is or lies in one; symbolic links are
-not followed unless allowed, and never out of the base dir. Does not know what the database holds.
+In: a base dir, or some of its jobs; the known files, by path. Out: the files found, in order; what was ignored and why;
+what could not be looked at; part by part, however many there are; one change per path. Promises: an unreadable or
+vanishing directory does not affect others; directories of snapshots and of deleted files are passed over, unless the
+base dir is or lies in one; symbolic links are not followed unless allowed, and never out of the base dir; whether a
+file is still the same one is decided by digests of its first bytes (fingerprint) and of those before the bookmark
+(anchor), never by times or inodes (an equal stamp only spares opening a file that was looked at). Does not know the
+database.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ class FoundFile(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """The outcome of a search, or of a part of one."""
 
     files: list[FoundFile] = field(default_factory=list)
@@ -93,13 +96,13 @@ def sight_of(status: os.stat_result, log_format: LogFormat) -> FileSight:
     return FileSight(status.st_size, modified_s, log_format.is_finished(status), stamp)
 
 
-def scan(base_dir: Path, **search_for: Any) -> Found:
-    """Find log files like `search`, with the same arguments, but all in one part."""
-    (found,) = search(base_dir, **search_for, files_at_once=math.inf)
+def scan(base_dir: Path, **search_for: Any) -> FoundFiles:
+    """Find log files like `search_files`, with the same arguments, but all in one part."""
+    (found,) = search_files(base_dir, **search_for, files_at_once=math.inf)
     return found
 
 
-def search(
+def search_files(
     base_dir: Path,
     *,
     recursive: bool = False,
@@ -109,7 +112,7 @@ def search(
     on_directory: Callable[[], object] = lambda: None,
     shards: Shards = ALL,
     files_at_once: float = FILES_AT_ONCE,
-) -> Iterator[Found]:
+) -> Iterator[FoundFiles]:
     """Find log files: in the base dir itself and one level below it, or at any depth if `recursive`.
 
     Yields parts, each with the files of successive directories, ordered by train id and name. Only `unreadable`
@@ -131,7 +134,7 @@ def search(
     waiting = [ROOT] if only is None else sorted(asked)
     any_file, last = False, ""
     with opened(base_dir, follow_symlinks=follow_symlinks) as root:
-        walk = _Walk(root, Found(), ALL if recursive else shards)
+        walk = _Walk(root, FoundFiles(), ALL if recursive else shards)
         while waiting:
             train_id = heappop(waiting)
             if train_id == last:
@@ -139,7 +142,7 @@ def search(
             if max(len(walk.found.files), len(walk.found.directories)) >= files_at_once:
                 walk.found.upto, unreadable = last, walk.found.unreadable
                 yield walk.found
-                walk.found = Found(unreadable=unreadable)
+                walk.found = FoundFiles(unreadable=unreadable)
             on_directory()
             before, is_root = len(walk.found.files), train_id == ROOT
             deep = recursive or is_root
@@ -157,7 +160,7 @@ def search(
 @dataclass(slots=True)
 class _Walk:
     root: OpenBaseDir
-    found: Found
+    found: FoundFiles
     shards: Shards
 
     def directory(self, train_id: str, *, goes_on: bool, required: bool) -> list[str]:
@@ -254,13 +257,7 @@ def _leads_back(link: str, target: str) -> bool:
     return resolved(directory) != directory or f"{directory}/".startswith(f"{target}/")
 
 
-# ---- Log files that lie deeper than a search goes, or less deep than jobs do: to report them, never to read them.
-# And the
-# names of directories into which no search goes.
-# In: a directory, or the train ids found in it. Out: a few directories further down that hold log files; whether the
-# directory is a single job's. Promises: follows no symbolic links; skips what cannot be listed; `deeper_jobs` looks
-# at a bounded number of directories.
-
+# ---- Log files that lie deeper than a search goes: reported, never read; directories into which no search goes
 
 LONGEST_TRAIN_ID_BYTES = 1000
 """Longer ids do not fit into a database index; their directories are reported, not ingested."""
@@ -335,18 +332,13 @@ def _content(root: OpenBaseDir, path: str) -> tuple[list[str], bool]:
 
 
 # ---- What has changed between the disk and the store. Pure
-# In: the files found and the files known, both sorted by path. Out: one change per path. Promises: files are compared
-# by their paths; whether a file is still the same one is decided by digests of its first bytes (fingerprint) and of
-# those before the bookmark (anchor), never by times or inodes (an equal stamp only spares opening a file that was
-# looked at). Does not know the database or the disk.
-
 
 BY_PATH = attrgetter("train_id", "name")
 """The order of both lists."""
 _UNSEEN = (FileState.MISSING, FileState.UNREADABLE)
 
 
-class Change(Enum):
+class FileChange(Enum):
     """How a path compares; the values are the words for it."""
 
     NEW = "new"
@@ -359,7 +351,7 @@ class Change(Enum):
 class PathChange(NamedTuple):
     """One path's change, with the file found there and the file known, as far as there are any."""
 
-    change: Change
+    change: FileChange
     found: FoundFile | None
     known: KnownFile | None
 
@@ -390,19 +382,19 @@ def diff(
         if file is not None:
             yield PathChange(_change(file, match, distrust), file, match)
         elif match is not None and match.state != FileState.MISSING:
-            yield PathChange(Change.MISSING, None, match)
+            yield PathChange(FileChange.MISSING, None, match)
 
 
-def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> Change:
+def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> FileChange:
     if known is None:
-        return Change.NEW
+        return FileChange.NEW
     if known.state == FileState.POISONED:
-        return Change.UNCHANGED  # until a user asks for another try
+        return FileChange.UNCHANGED  # until a user asks for another try
     looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in _UNSEEN
     waits = known.suspect_since is not None or not (known.current or known.copy_of is not None)
     if looked_at and not waits and not (distrust and not known.closed):
-        return Change.UNCHANGED
-    return Change.LOOK
+        return FileChange.UNCHANGED
+    return FileChange.LOOK
 
 
 def is_rewritten(known: KnownFile, size_bytes: int, fingerprint: str | None, anchor: str | None) -> bool:

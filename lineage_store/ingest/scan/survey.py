@@ -1,9 +1,9 @@
-"""The comparison of a base dir with the store, before anything is read into it.
+"""The comparison of a base dir with the store, before anything is read into it. Writes nothing.
 
 In: a base dir, what to look at in it, and the database. Out: `Survey`s: log files that are new, that are to be opened,
-or that are missing. Promises: writes nothing; a file that could not be looked at counts neither as changed nor as
-missing; of a whole base dir, `survey` holds some thousand files in memory at a time. Does not know leases, nor what is
-done with the files.
+or that are missing; or an `IngestPlan` for people. Promises: a file that could not be looked at counts neither as
+changed nor as missing; of a whole base dir, `survey` holds some thousand files in memory at a time. Does not know
+leases, nor what is done with the files.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lineage_store.ingest.scan.discovery import (
     FILES_AT_ONCE,
     ONE_JOB,
     ROOT,
-    Change,
-    Found,
+    FileChange,
     FoundFile,
+    FoundFiles,
     PathChange,
     diff,
     is_one_job,
     scan,
-    search,
+    search_files,
 )
 from lineage_store.paths import filesystem_type, is_network, stored_path
 from lineage_store.store.catalog import registry
@@ -87,14 +87,14 @@ class Survey:
         return Survey(more.unreadable, self.counts.found(more.counts), new, changed, missing, owners)
 
 
-def find(
+def find_files(
     base_dir: Path,
     settings: Settings,
     only: Collection[str] | None = None,
     known: Container[str] | None = None,
     on_directory: Callable[[], object] = lambda: None,
     shards: Shards = ALL,
-) -> Found:
+) -> FoundFiles:
     """Find log files as `scan` does, by the settings. Raises OSError when the base dir cannot be listed."""
     return scan(
         base_dir,
@@ -114,7 +114,7 @@ def survey(scope: Scope, only: Collection[str] | None = None) -> Iterator[Survey
     """
     distrust = is_network(filesystem_type(scope.base_dir))
     if only is not None:
-        found = find(scope.base_dir, scope.settings, only)
+        found = find_files(scope.base_dir, scope.settings, only)
         with reading(scope.engine) as connection:
             known = registry.known_files(connection, scope.base_dir_id, only)
         changes = list(_compare(scope, found, known, distrust))
@@ -125,7 +125,7 @@ def survey(scope: Scope, only: Collection[str] | None = None) -> Iterator[Survey
         calls_for_more = (
             change
             for change in compared
-            if change.change is not Change.UNCHANGED or _has_other_owner(found, change)
+            if change.change is not FileChange.UNCHANGED or _has_other_owner(found, change)
         )
         while some := list(islice(calls_for_more, FILES_AT_ONCE)):
             yield _survey(found, counts, _without_removed(scope, some, found))
@@ -142,7 +142,7 @@ def survey_changes(scope: Scope, cache: DirectoryCache, signs: Signs) -> Survey:
         return Survey()
     if not cache.is_new:
         place, shards = (scope.base_dir, scope.settings), scope.shards
-        found = find(*place, signs.directories, cache, scope.on_directory, shards)
+        found = find_files(*place, signs.directories, cache, scope.on_directory, shards)
         listed = {*signs.directories, *found.directories, *cache.gone(found)}
         files = {(file.train_id, file.name) for file in signs.files}
         jobs = listed | {train_id for train_id, _ in files}
@@ -162,7 +162,7 @@ def survey_changes(scope: Scope, cache: DirectoryCache, signs: Signs) -> Survey:
     return surveyed
 
 
-def known_files(
+def all_known_files(
     engine: Engine, base_dir_id: int, after: str = "", upto: str | None = None, shards: Shards = ALL
 ) -> Iterator[KnownFile]:
     """The newest generation of every log file of the jobs behind `after` and up to `upto` (None: all), by path.
@@ -176,10 +176,10 @@ def known_files(
         yield from files
 
 
-def _compared_parts(scope: Scope, distrust: bool) -> Iterator[tuple[Found, Iterator[PathChange]]]:
+def _compared_parts(scope: Scope, distrust: bool) -> Iterator[tuple[FoundFiles, Iterator[PathChange]]]:
     """Each part of the base dir, and how the files found or known there compare."""
     after, shards = "", scope.shards
-    parts = search(
+    parts = search_files(
         scope.base_dir,
         recursive=scope.settings.recursive,
         follow_symlinks=scope.settings.follow_symlinks,
@@ -187,19 +187,21 @@ def _compared_parts(scope: Scope, distrust: bool) -> Iterator[tuple[Found, Itera
         shards=shards,
     )
     for found in parts:
-        known = known_files(scope.engine, scope.base_dir_id, after, found.upto, shards)
+        known = all_known_files(scope.engine, scope.base_dir_id, after, found.upto, shards)
         yield found, _compare(scope, found, known, distrust)
         after = found.upto or ""
 
 
-def _compare(scope: Scope, found: Found, known: Iterable[KnownFile], distrust: bool) -> Iterator[PathChange]:
+def _compare(
+    scope: Scope, found: FoundFiles, known: Iterable[KnownFile], distrust: bool
+) -> Iterator[PathChange]:
     kinds = scope.kinds
     files = (file for file in found.files if file.parsed.kind in kinds)
     compared = (file for file in known if file.kind in kinds and not found.hides(file.train_id, file.name))
     return diff(files, compared, distrust=distrust)
 
 
-def _without_removed(scope: Scope, changes: list[PathChange], found: Found) -> list[PathChange]:
+def _without_removed(scope: Scope, changes: list[PathChange], found: FoundFiles) -> list[PathChange]:
     """Return the changes, but with files that the tombstones of removed jobs cover as unchanged."""
     new = _new_files(changes, found)
     if not new:
@@ -210,14 +212,14 @@ def _without_removed(scope: Scope, changes: list[PathChange], found: Found) -> l
         return changes
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
     return [
-        change._replace(change=Change.UNCHANGED)
+        change._replace(change=FileChange.UNCHANGED)
         if change.found and (change.found.train_id, change.found.name) in removed
         else change
         for change in changes
     ]
 
 
-def _counts(found: Found, kinds: Collection[str]) -> Counts:
+def _counts(found: FoundFiles, kinds: Collection[str]) -> Counts:
     files = [file for file in found.files if file.parsed.kind in kinds]
     in_base_dir = sum(file.train_id == ROOT for file in files)
     return Counts(
@@ -225,7 +227,7 @@ def _counts(found: Found, kinds: Collection[str]) -> Counts:
     )
 
 
-def _survey(found: Found, counts: Counts, changes: Sequence[PathChange]) -> Survey:
+def _survey(found: FoundFiles, counts: Counts, changes: Sequence[PathChange]) -> Survey:
     return Survey(
         found.unreadable,
         counts,
@@ -233,9 +235,9 @@ def _survey(found: Found, counts: Counts, changes: Sequence[PathChange]) -> Surv
         [
             (change.known, change.found.sight.size_bytes - change.known.byte_offset)
             for change in changes
-            if change.change is Change.LOOK and change.known and change.found
+            if change.change is FileChange.LOOK and change.known and change.found
         ],
-        [change.known for change in changes if change.change is Change.MISSING and change.known],
+        [change.known for change in changes if change.change is FileChange.MISSING and change.known],
         {
             change.known.train_id: found.owners[change.known.train_id]
             for change in changes
@@ -244,7 +246,7 @@ def _survey(found: Found, counts: Counts, changes: Sequence[PathChange]) -> Surv
     )
 
 
-def _has_other_owner(found: Found, change: PathChange) -> bool:
+def _has_other_owner(found: FoundFiles, change: PathChange) -> bool:
     """Whether the directory of a known file belongs to another user than the store knows."""
     known = change.known
     return known is not None and found.owners.get(known.train_id, known.owner_uid) != known.owner_uid
@@ -259,12 +261,12 @@ def next_generation(file: KnownFile) -> NewFile:
     return NewFile(file.train_id, file.name, file.format, *about, file.size_bytes)
 
 
-def _new_files(changes: Iterable[PathChange], found: Found) -> list[NewFile]:
+def _new_files(changes: Iterable[PathChange], found: FoundFiles) -> list[NewFile]:
     owners = found.owners
     return [
         _new_file(change.found)._replace(owner_uid=owners.get(change.found.train_id))
         for change in changes
-        if change.change is Change.NEW and change.found
+        if change.change is FileChange.NEW and change.found
     ]
 
 
@@ -276,9 +278,7 @@ def _new_file(found: FoundFile) -> NewFile:
     return new._replace(size_bytes=found.sight.size_bytes, modified_s=found.sight.modified_s)
 
 
-# ---- What an ingest would do: the same search and the same comparison, without writing anything
-# In: an engine and a base dir. Out: the paths of the files that are new, changed, unchanged and missing, and how many
-# bytes would be read.
+# ---- What an ingest would do
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +307,10 @@ class IngestPlan:
         return "\n".join(lines)
 
 
-def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
+def plan_ingest(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
     """Compare disk and store. Raises LineageParamSummaryPathError when the base dir cannot be listed."""
     try:
-        found = find(base_dir, settings)
+        found = find_files(base_dir, settings)
     except OSError as error:
         raise LineageParamSummaryPathError(
             f"{base_dir} cannot be listed: {error.strerror}.",
@@ -320,11 +320,11 @@ def plan(engine: Engine, base_dir: Path, settings: Settings) -> IngestPlan:
         base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
     paths: dict[str, list[str]] = defaultdict(list)
     to_read = 0
-    known = () if base_dir_id is None else known_files(engine, base_dir_id)
+    known = () if base_dir_id is None else all_known_files(engine, base_dir_id)
     for change in diff(found.files, known):
         path = relative_path(change.file.train_id, change.file.name)
         paths[change.change.value].append(from_stored(path))
-        if change.found is not None and change.change in (Change.NEW, Change.LOOK):
+        if change.found is not None and change.change in (FileChange.NEW, FileChange.LOOK):
             read = change.known.byte_offset if change.known else 0
             to_read += max(0, change.found.sight.size_bytes - read)
     deep, one_job = tuple(found.too_deep), is_one_job({file.train_id for file in found.files})

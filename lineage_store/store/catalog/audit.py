@@ -16,6 +16,7 @@ from lineage_store.store.database.db import Page
 from lineage_store.store.database.sql import among
 from lineage_store.store.records import FileKey
 from lineage_store.store.schema.tables import (
+    SAMPLES_OF,
     evaluation_metric,
     in_file,
     in_series,
@@ -25,7 +26,6 @@ from lineage_store.store.schema.tables import (
     log_file,
     metric_summary,
     of_file,
-    samples_of,
     scalar_bucket,
     series,
     train_job,
@@ -91,7 +91,7 @@ def series_rows(connection: Connection, file: FileKey) -> list[Row[Any]]:
 
 def samples(connection: Connection, of: Row[Any]) -> Iterator[Row[Any]]:
     """Yield the samples of a row of `series`, by step."""
-    table = samples_of(of.plugin)
+    table = SAMPLES_OF[of.plugin]
     query = select(table).where(in_series(table, (of.job_id, of.series_no)))
     streamed = {"yield_per": _ROWS_AT_ONCE}
     yield from connection.execute(query.order_by(table.c.step), execution_options=streamed)

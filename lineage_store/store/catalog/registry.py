@@ -122,7 +122,7 @@ def next_known(
     return _newest(connection.execute(files)), found[-1].train_id if len(found) == JOBS_AT_ONCE else None
 
 
-def register(
+def insert_files(
     connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:
     """Insert rows for files (and jobs) that the store does not know; return the files as known.
@@ -279,6 +279,17 @@ def files(connection: Connection, which: ColumnElement[bool]) -> list[KnownFile]
     return [KnownFile(*row) for row in connection.execute(_KNOWN.where(which))]
 
 
+def replaced_file(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> FileKey | None:
+    """Return a replaced generation of a log file that still has rows; None if there is none."""
+    found = connection.execute(
+        select(log_file.c.job_id, log_file.c.file_no)
+        .join_from(log_file, train_job)
+        .where(*shards.conditions(base_dir_id), UNSETTLED, log_file.c.state == FileState.REPLACED)
+        .limit(1)
+    ).first()
+    return None if found is None else (found.job_id, found.file_no)
+
+
 def with_originals(connection: Connection, copies: Sequence[KnownFile]) -> list[KnownFile]:
     """Return the files, each copy among them with the log file with which it is to be compared."""
     wanted = {(file.job_id, file.copy_of) for file in copies if file.copy_of is not None}
@@ -343,7 +354,8 @@ def _ensure_jobs(
     if new:
         insert_plain(connection, train_job, rows)
         made = _job_ids(connection, base_dir_id, new)
-        partitions.ensure(connection, made.values())
+        if connection.dialect.name != "sqlite":
+            partitions.ensure(connection, made.values())
         jobs |= made
     return jobs
 

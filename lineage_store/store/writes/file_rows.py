@@ -1,9 +1,12 @@
-"""Bookmarks: how far every log file has been read.
+"""Rows of log files: bookmarks, states, generations of rewritten files, and copies.
 
-In: advances, each from the bookmark at which its read began. Out: the moved bookmarks of a batch, or an error.
-Promises: every event is stored exactly once, for a bookmark moves only from where the read began: after a kill, with a
-second daemon, or after a commit whose answer was lost, the store has either the old bookmark without the rows or the
-new one with them. Does not know files.
+In: advances, each from the bookmark at which its read began; log files, and an event of `states.py`. Out: rows of
+`log_file`. Promises: every event is stored exactly once, for a bookmark moves only from where the read began: after a
+kill, with a second daemon, or after a commit whose answer was lost, the store has either the old bookmark without the
+rows or the new one with them; a file changes its state only as `states.py` allows; readers see the old generation of a
+rewritten file until the new one has been read, and never a mix; a copy has no rows of its own and refers to a current
+file that is no copy: where it has all that was read of its original, the two exchange their places, so that the rows
+stay with their number and the name changes. Does not know the disk.
 """
 
 from __future__ import annotations
@@ -29,13 +32,12 @@ from sqlalchemy import (
 )
 
 from lineage_store.errors import BookmarkMovedError
-from lineage_store.states import FILE_TRANSITIONS, TROUBLED, FileEvent, FileState, after
+from lineage_store.states import FILE_STATE_AFTER, FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.catalog import registry
-from lineage_store.store.catalog.registry import UNSETTLED
 from lineage_store.store.database.sql import among, among_rows, execute_rows, update_by_key
-from lineage_store.store.leases import ALL, Shards
+from lineage_store.store.leases import Shards
 from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
-from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series, train_job
+from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series
 from lineage_store.store.writes import ingest_log, jobs
 from lineage_store.store.writes.removal import remove_series
 
@@ -83,33 +85,37 @@ def _row(advance: Advance) -> dict[str, object]:
         "of_file_no": advance.file.file_no,
         "of_byte_offset": advance.file.byte_offset,
         "of_events": advance.rows.event_count,
-        "byte_offset": after.byte_offset,
-        "size_bytes": after.size_bytes,
-        "quarantined_bytes": after.quarantined_bytes,
+        **{name: getattr(after, name) for name in _BY_READING},
         "modified_s": advance.sight.modified_s,
-        "first_wall_time": after.first_wall_time,
-        "last_wall_time": after.last_wall_time,
-        "state": after.state,
-        "closed": after.closed,
-        "stat_stamp": after.stat_stamp,
-        "fingerprint": after.fingerprint,
-        "fingerprint_bytes": after.fingerprint_bytes,
-        "anchor": after.anchor,
-        "anchor_bytes": after.anchor_bytes,
-        "likeness": after.likeness,
-        "suspect_since": after.suspect_since,
-        "suspect_size": after.suspect_size,
-        "failed_reads": after.failed_reads,
         "last_problem": advance.rows.suspect.what if advance.rows.suspect else None,
-        "grown_at": after.grown_at,
-        "growth_seen_at": after.growth_seen_at,
-        "unread": after.unread,
     }
 
 
-# ---- The states of log files after all events but a successful read: missing, unreadable, to be tried again
-# In: log files, and an event of `states.py`. Out: their new state. Promises: a file changes its state only as the
-# transitions in `states.py` allow. The state after a read is written with the bookmark (bookmarks.py).
+_BY_READING = (
+    *(
+        "byte_offset",
+        "size_bytes",
+        "quarantined_bytes",
+        "first_wall_time",
+        "last_wall_time",
+        "state",
+        "closed",
+    ),
+    *(
+        "stat_stamp",
+        "fingerprint",
+        "fingerprint_bytes",
+        "anchor",
+        "anchor_bytes",
+        "likeness",
+        "suspect_since",
+    ),
+    *("suspect_size", "failed_reads", "grown_at", "growth_seen_at", "unread"),
+)
+"""What reading a file changes in its record."""
+
+
+# ---- States after all events but a successful read, with which the state is written beside the bookmark
 
 
 def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
@@ -119,19 +125,14 @@ def mark_missing(connection: Connection, files: Iterable[KnownFile]) -> None:
     connection.execute(gone.values(stat_stamp=None, last_problem="no longer on disk"))
 
 
-def mark_unreadable(connection: Connection, reasons: Mapping[KnownFile, str], event: FileEvent) -> None:
-    """Mark log files that could not be read, each with the reason."""
-    for file, reason in reasons.items():
-        failed = after_event(event, in_file(log_file, file.key))
-        connection.execute(failed.values(stat_stamp=None, last_problem=reason))
-
-
-def mark_failed_read(
-    connection: Connection, file: KnownFile, failed_reads: int, reason: str, event: FileEvent
+def mark_failed(
+    connection: Connection, file: KnownFile, event: FileEvent, reason: str, *, failed_reads: int | None = None
 ) -> None:
-    """Mark a log file whose reading failed the reader `failed_reads` times in a row."""
-    failed = after_event(event, in_file(log_file, file.key))
-    connection.execute(failed.values(failed_reads=failed_reads, stat_stamp=None, last_problem=reason))
+    """Mark a log file that could not be read, or that failed the reader `failed_reads` times in a row."""
+    values: dict[str, Any] = {"stat_stamp": None, "last_problem": reason}
+    if failed_reads is not None:
+        values["failed_reads"] = failed_reads
+    connection.execute(after_event(event, in_file(log_file, file.key)).values(values))
 
 
 def after_event(event: FileEvent, which: ColumnElement[bool]) -> Update:
@@ -154,9 +155,7 @@ def look_again(connection: Connection, base_dir_id: int, files: Collection[Known
     jobs.stamp(connection, base_dir_id, {file.job_id for file in files})
 
 
-# ---- Generations of rewritten log files: readers see the old one until the new one has been read, and never a mix
-# In: log files. Out: which new generations may be seen, the switch to them, and the bounded removal of the old ones'
-# rows.
+# ---- Generations of rewritten log files
 
 
 def settled(connection: Connection, advances: Sequence[Advance]) -> list[Advance]:
@@ -192,7 +191,7 @@ def _contents(
 
 
 def _settled(advance: Advance) -> Advance:
-    state = after(advance.file.state, FileEvent.NO_FRAME)
+    state = FILE_STATE_AFTER[advance.file.state, FileEvent.NO_FRAME]
     return advance._replace(after=advance.after._replace(current=True, state=state))
 
 
@@ -225,14 +224,9 @@ def supersede(connection: Connection, job_id: int, which: ColumnElement[bool], n
     compare_anew(connection, job_id, numbers, newer_no)
 
 
-def any_replaced(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> bool:
-    """Whether replaced generations still have rows."""
-    return _one_replaced(connection, base_dir_id, shards) is not None
-
-
 def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, most_rows: int) -> bool:
     """Remove at most about `most_rows` rows of a replaced generation; return whether there may be more to remove."""
-    file = _one_replaced(connection, base_dir_id, shards)
+    file = registry.replaced_file(connection, base_dir_id, shards)
     if file is None:
         return False
     job_id, file_no = file
@@ -242,20 +236,7 @@ def remove_replaced(connection: Connection, base_dir_id: int, shards: Shards, mo
     return True
 
 
-def _one_replaced(connection: Connection, base_dir_id: int, shards: Shards) -> Row[Any, Any] | None:
-    return connection.execute(
-        select(log_file.c.job_id, log_file.c.file_no)
-        .join_from(log_file, train_job)
-        .where(*shards.conditions(base_dir_id), UNSETTLED, log_file.c.state == FileState.REPLACED)
-        .limit(1)
-    ).first()
-
-
 # ---- Copies: log files that have the bytes of another one of their job, which counts instead of them
-# In: log files, how they compare. Out: rows of `log_file`. Promises: a copy has no rows of its own and refers to a
-# current file that is no copy; where a copy has all that was read of its original, the two exchange their places: the
-# rows stay with their number, and the name changes. Does not know the disk.
-
 
 ALIKE_SEEN = 64
 """Of the files of a job that begin alike, so many with the lowest numbers may be originals: any number of copies costs
@@ -322,7 +303,7 @@ def copies_of(connection: Connection, originals: Collection[FileKey]) -> list[Kn
     return registry.files(connection, which)
 
 
-def set_aside(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> None:
+def mark_copies(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> None:
     """Let unread files count as copies of others, with which they are to be compared."""
     state = FILE_TRANSITIONS[FileEvent.COPIED].after
     rows = [
@@ -335,20 +316,13 @@ def set_aside(connection: Connection, copies: Mapping[KnownFile, KnownFile]) -> 
 def note(connection: Connection, compared: Sequence[tuple[KnownFile, int]]) -> None:
     """Store how far copies were compared: their rows after that, and when they were modified."""
     names = (
-        "current",
-        "state",
-        "size_bytes",
-        "byte_offset",
-        "closed",
-        "stat_stamp",
-        "fingerprint",
-        "grown_at",
+        *("current", "state", "size_bytes", "byte_offset", "closed", "stat_stamp", "fingerprint", "grown_at"),
+        *("fingerprint_bytes", "anchor", "anchor_bytes", "failed_reads"),
     )
-    digests = ("fingerprint_bytes", "anchor", "anchor_bytes", "failed_reads")
     rows = [
         {
             **_of(file.key),
-            **{name: getattr(file, name) for name in (*names, *digests)},
+            **{name: getattr(file, name) for name in names},
             "modified_s": modified_s,
             "last_problem": None,
         }
@@ -388,7 +362,7 @@ def exchange(connection: Connection, original: KnownFile, copy: KnownFile, *, is
         connection.execute(insert(log_file), _as_copy(content, other))
 
 
-def forget(connection: Connection, copies: Collection[KnownFile]) -> None:
+def delete_copies(connection: Connection, copies: Collection[KnownFile]) -> None:
     """Delete the rows of copies that are no longer on disk: nothing was read of them."""
     of_job = defaultdict[int, list[int]](list)
     for file in copies:

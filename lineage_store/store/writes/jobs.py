@@ -1,7 +1,10 @@
-"""The rows of jobs, derived from their log files whenever one of these changed.
+"""The rows of jobs, derived from their log files; their revisions; labels and remarks.
 
 In: ids of jobs, whose lineage is folded. Out: updated rows of `train_job`, by one statement for all. Promises: they
-depend only on the rows of log files and lineage and on the time, not on the order of events.
+depend only on the rows of log files and lineage and on the time, not on the order of events. A reader that sees a base
+dir at revision N sees all changes up to N and none after: the base dir's row stays locked until the transaction ends,
+so the next revision is taken only after the commit. No revision is used twice, even when a power cut undoes commits
+that were not synced, for revisions follow the clock.
 """
 
 from __future__ import annotations
@@ -61,12 +64,19 @@ Columns = ReadOnlyColumnCollection[str, Any]
 
 
 def refresh_jobs(
-    connection: Connection, job_ids: Collection[int], now: datetime, live_within_s: float, revision: int
+    connection: Connection,
+    base_dir_id: int,
+    job_ids: Collection[int],
+    now: datetime,
+    live_within_s: float,
 ) -> None:
-    """Derive the rows of jobs, which have changed with `revision`, from their log files.
+    """Derive the rows of jobs of a base dir from their log files, and give them its next revision.
 
     A job is live when a log file has grown in the last `live_within_s` seconds.
     """
+    if not job_ids:
+        return
+    revision = next_revision(connection, base_dir_id)
     dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
     jobs = {"jobs": listed(dialect_name, job_ids), "grown_since": grown_since, "of_revision": revision}
     connection.execute(_refresh(dialect_name), jobs)
@@ -281,21 +291,19 @@ def _refresh(dialect_name: str) -> Update:
 
 
 # ---- Revisions: numbers by which readers find the jobs of a base dir that have changed since they last asked
-# In: a write transaction that changes jobs. Out: the base dir's next revision, on its row and on those jobs.
-# Promises: a reader that sees a base dir at revision N sees all changes up to N and none after: the base dir's row
-# stays locked until the transaction ends, so the next revision is taken only after the commit. No revision is used
-# twice, even when a power cut undoes commits that were not synced, for revisions follow the clock. Take a revision
-# late in a transaction: others, such as one that stores a remark, wait for the same row.
 
 
-def take(connection: Connection, base_dir_id: int) -> int:
-    """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones."""
-    taken: int = connection.execute(_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
+def next_revision(connection: Connection, base_dir_id: int) -> int:
+    """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones.
+
+    Take it late in a transaction: others, such as one that stores a remark, wait for the same row.
+    """
+    taken: int = connection.execute(_take_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
     return taken
 
 
 @cache
-def _next(dialect_name: str) -> ReturningUpdate[Any]:
+def _take_next(dialect_name: str) -> ReturningUpdate[Any]:
     now, last = unix_ms(dialect_name), base_dir.c.revision
     this = update(base_dir).where(base_dir.c.id == bindparam("of_id"))
     return this.values(revision=case((now > last, now), else_=last + 1)).returning(last)
@@ -305,7 +313,7 @@ def stamp(connection: Connection, base_dir_id: int, job_ids: Collection[int]) ->
     """Give jobs the next revision of their base dir, because something has changed that readers see."""
     if job_ids:
         changed = update(train_job).where(among(connection, train_job.c.id, job_ids))
-        connection.execute(changed.values(revision=take(connection, base_dir_id)))
+        connection.execute(changed.values(revision=next_revision(connection, base_dir_id)))
 
 
 # ---- Labels and remarks that people give jobs. They belong to (base dir, train id), and stay when a job is read again

@@ -1,9 +1,11 @@
-"""Lineage rows: each lineage event, the summary of each file's events, and the folded lineage of each job.
+"""Lineage rows: each lineage event, the summary of each file's events, the folded lineage and best results of each job.
 
 In: advances with lineage events; summaries of files; folded lineages. Out: rows of `lineage_event` and
-`evaluation_metric`; of `file_lineage`; and of `lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`.
-Promises: replacing or removing the folded lineage of a job also deletes its rows of `metric_summary`.
-Does not know how events are folded (ingest/decode/lineage_fold.py).
+`evaluation_metric`; of `file_lineage`; of `lineage`, `metric`, `user_info`, `dataset_graph` and `dataset_node`; and of
+`metric_summary`. Promises: replacing or removing the folded lineage of a job also deletes its rows of `metric_summary`,
+for which all evaluations in current log files count, also those before a later training; NaN, infinities, text and
+bools are never the best result; of equal results the earliest is the best. Does not know how events are folded
+(ingest/decode/lineage_fold.py).
 """
 
 from __future__ import annotations
@@ -41,13 +43,15 @@ from lineage_store.store.schema.tables import (
     metric,
     metric_summary,
     of_file,
-    summary_key,
+    user_info,
 )
-from lineage_store.store.schema.tables import user_info as user_info_table
-from lineage_store.texts import from_stored, key
+from lineage_store.texts import from_stored, key, summary_key
 
 EventKey: TypeAlias = tuple[int, int, int, str]
 """Which lineage event is meant: (job id, number of the file, byte offset in it, kind); of several, the last."""
+
+_FILES = file_lineage.join(log_file, of_file(file_lineage))
+_EVENTS = lineage_event.join(log_file, of_file(lineage_event))
 
 
 class FileOfJob(NamedTuple):
@@ -74,7 +78,7 @@ def files_of_jobs(connection: Connection, job_ids: Collection[int]) -> Iterator[
     own = [file_lineage.c[name] for name in key_of + numbered]
     rows = connection.execute(
         select(*own, log_file.c.name, log_file.c.current, *counted)
-        .join_from(file_lineage, log_file, of_file(file_lineage))
+        .select_from(_FILES)
         .where(among(connection, file_lineage.c.job_id, job_ids))
         .order_by(log_file.c.file_time, log_file.c.name, log_file.c.generation)
     )
@@ -82,14 +86,14 @@ def files_of_jobs(connection: Connection, job_ids: Collection[int]) -> Iterator[
         yield FileOfJob(job_id, file_no, name, current, FileLineage(*counts), before, has_last)
 
 
-def user_info(connection: Connection, files: Collection[FileKey]) -> dict[FileKey, str]:
+def user_info_of(connection: Connection, files: Collection[FileKey]) -> dict[FileKey, str]:
     """Return the merged user-defined values of files, as JSON."""
     key_of = (file_lineage.c.job_id, file_lineage.c.file_no)
     query = select(*key_of, file_lineage.c.user_info).where(among_rows(connection, key_of, files))
     return {(row.job_id, row.file_no): row.user_info for row in connection.execute(query)}
 
 
-def contents(connection: Connection, places: Collection[EventKey]) -> dict[EventKey, str]:
+def event_contents(connection: Connection, places: Collection[EventKey]) -> dict[EventKey, str]:
     """Return the contents of events (JSON) by their keys, among those of other events in the same frames."""
     event = lineage_event.c
     frame = (event.job_id, event.file_no, event.byte_offset)
@@ -154,7 +158,7 @@ def current_events(connection: Connection, job_ids: Collection[int]) -> dict[int
     found: dict[int, list[StoredEvent]] = {job: [] for job in job_ids}
     rows = connection.execute(
         select(*(lineage_event.c[name] for name in ("job_id", "file_no", "kind", "content")))
-        .join_from(lineage_event, log_file, of_file(lineage_event))
+        .select_from(_EVENTS)
         .where(among(connection, lineage_event.c.job_id, job_ids), log_file.c.current)
         .order_by(
             *(log_file.c.file_time, log_file.c.name, lineage_event.c.byte_offset, lineage_event.c.value_index)
@@ -183,7 +187,7 @@ def replace_lineage(connection: Connection, folds: Mapping[int, FoldedLineage]) 
     graphs = _ensure_graphs(connection, [fold.dataset_graph for fold in folds.values() if fold.dataset_graph])
     listed = {job: fold for job, fold in folds.items() if fold.listed}
     insert_plain(connection, lineage, [_lineage_row(job, fold, graphs) for job, fold in listed.items()])
-    for table, values in ((metric, "metrics"), (user_info_table, "user_info")):
+    for table, values in ((metric, "metrics"), (user_info, "user_info")):
         rows = [
             {"job_id": job, **_value_row(value)}
             for job, fold in folds.items()
@@ -202,7 +206,7 @@ def remove_lineage(connection: Connection, job_ids: Collection[int]) -> None:
 
 def _delete_lineage(connection: Connection, job_ids: Iterable[int]) -> None:
     jobs = list(job_ids)
-    for table in (lineage, metric, metric_summary, user_info_table):
+    for table in (lineage, metric, metric_summary, user_info):
         connection.execute(delete(table).where(among(connection, table.c.job_id, jobs)))
 
 
@@ -274,10 +278,6 @@ def _value_row(value: Valued) -> dict[str, Any]:
 
 
 # ---- The first and the best result of each metric of a job, over all its evaluations
-# In: jobs, and the metrics of which the least result is the best. Out: rows of `metric_summary`. Promises: all
-# evaluations in current log files count, in the order of the log files, also those before a later training; NaN,
-# infinities, text and bools are never the best result; of equal results the earliest is the best.
-
 
 _COPIED = ("job_id", "position", "kind", "value", "text", "evaluation_no")
 
@@ -333,9 +333,7 @@ def _ends(connection: Connection, job_ids: Collection[int]) -> Select[Any]:
     )
     ranked = (
         select(*(result[name] for name in ("job_id", "name", "position", "kind", "value", "text")), *ranks)
-        .select_from(
-            lineage_event.join(log_file, of_file(lineage_event)).outerjoin(evaluation_metric, measured)
-        )
+        .select_from(_EVENTS.outerjoin(evaluation_metric, measured))
         .where(among(connection, event.job_id, job_ids), event.kind == "eval", log_file.c.current)
         .subquery()
     )

@@ -40,6 +40,7 @@ from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
     ANNOTATED,
     SAID,
+    SAMPLES_OF,
     annotation,
     base_dir,
     in_series,
@@ -47,7 +48,6 @@ from lineage_store.store.schema.tables import (
     log_file,
     payload_sample,
     removal,
-    samples_of,
     scalar_bucket,
     scalar_sample,
     series,
@@ -91,7 +91,7 @@ def _leaving_name(connection: Connection, base_dir_id: int) -> str:
     return name_while_leaving(connection.execute(path).scalar_one())
 
 
-def begin(
+def begin_removal(
     connection: Connection,
     base_dir_id: int,
     leaving_id: int,
@@ -105,7 +105,7 @@ def begin(
     `number`: of the removal that these jobs are part of; None: a new one. Return its number, None without any job.
     """
     if job_ids:
-        revision = revisions.take(connection, base_dir_id)
+        revision = revisions.next_revision(connection, base_dir_id)
         number = _count_in(connection, base_dir_id, len(job_ids), cause, now, number)
         _begin(connection, leaving_id, job_ids, cause.reason, number, revision, now)
     return number
@@ -122,10 +122,10 @@ def begin_unchanged(
 ) -> tuple[list[Expired], int | None]:
     """Take those jobs out of readers' sight that have not changed since policies named them, as many as may go.
 
-    Return them, and the number of the removal as `begin` does.
+    Return them, and the number of the removal as `begin_removal` does.
     """
     # First, so that no label can be given until the commit.
-    revision = revisions.take(connection, base_dir_id)
+    revision = revisions.next_revision(connection, base_dir_id)
     still = select(train_job.c.id, train_job.c.revision).where(
         train_job.c.base_dir_id == base_dir_id, among(connection, train_job.c.id, (job.id for job in named))
     )
@@ -160,18 +160,18 @@ def may_go(connection: Connection, base_dir_id: int, now: datetime) -> int:
     return max(0, max(_FEWEST_A_DAY, had // _PART_A_DAY) - gone)
 
 
-class Waiting(NamedTuple):
+class WaitingJobs(NamedTuple):
     """What waits for a person, as it was stored last."""
 
     jobs: int
     clock_off_s: float | None
 
 
-def noted_waiting(connection: Connection, base_dir_id: int) -> Waiting:
+def noted_waiting(connection: Connection, base_dir_id: int) -> WaitingJobs:
     """Return what of a base dir waits for a person, as it was stored last."""
     noted = select(base_dir.c.jobs_waiting, base_dir.c.clock_off_s).where(base_dir.c.id == base_dir_id)
     row = connection.execute(noted).first()
-    return Waiting(0, None) if row is None else Waiting(*row)
+    return WaitingJobs(0, None) if row is None else WaitingJobs(*row)
 
 
 def note_waiting(
@@ -231,7 +231,7 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
             _behead(connection, job_id, row, most_rows)
             most_rows = 0
         else:
-            whole.setdefault(samples_of(row.plugin), []).append(row.series_no)
+            whole.setdefault(SAMPLES_OF[row.plugin], []).append(row.series_no)
             most_rows -= row.rows + 1
         if most_rows <= 0:
             break
@@ -244,7 +244,7 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
 
 def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> None:
     """Delete the first samples of a series, and note what is left, so that the next step begins behind them."""
-    samples = samples_of(of.plugin)
+    samples = SAMPLES_OF[of.plugin]
     step = samples.c.step
     this = job_id, of.series_no
     mine = in_series(samples, this) & (step >= of.first_step)
@@ -273,7 +273,7 @@ def lift_all(connection: Connection, base_dir_id: int, train_ids: Collection[str
     these = mine & among(connection, tombstone.c.train_id, train_ids)
     count: int = connection.execute(select(func.count()).select_from(tombstone).where(these)).scalar_one()
     if count:
-        lifted = {"lifted": True, "revision": revisions.take(connection, base_dir_id)}
+        lifted = {"lifted": True, "revision": revisions.next_revision(connection, base_dir_id)}
         connection.execute(update(tombstone).where(these).values(lifted))
     return count
 
@@ -295,7 +295,6 @@ def _bury(connection: Connection, job_ids: Sequence[int], why: Mapping[str, Any]
 # the first step on, the base dir is no longer known by its path. The rows left are under a name that is no path, so
 # that after an interruption nothing is ingested into them, the path can be ingested anew, and the removal can be
 # resumed.
-
 
 _MOST_JOBS = 200
 """How many jobs one step deletes: a job's rows in other tables than those of samples and series, which are bounded, are
@@ -403,4 +402,4 @@ def rename(connection: Connection, base_dir_id: int, old: str, new: str) -> None
             before = {*json.loads(row.moved_from or "[]"), old} - {new}
             values["moved_from"] = json.dumps(sorted(before))
         connection.execute(update(base_dir).where(base_dir.c.id == row.id).values(values))
-    revisions.take(connection, base_dir_id)
+    revisions.next_revision(connection, base_dir_id)

@@ -1,8 +1,10 @@
-"""Writing samples, and the statistics of their series.
+"""Writing samples, the statistics of their series, and from which step on a newer log file supersedes them.
 
-In: columns of samples. Out: rows of `series` and of the tables of samples; the jobs and tags whose supersession must be
-computed again, because a series is new or begins earlier. Promises: a step of a file that is written again replaces the
-stored one; statistics are merged when all new steps are behind the stored ones, and else computed again from the rows.
+In: columns of samples, by series and ascending step. Out: rows of `series` and of the tables of samples, in the way
+that is fastest for each database: SQLite gets them by `sqlite_bulk`, in the order of their keys, PostgreSQL by one
+binary COPY, after the rows that are to be replaced were deleted. Promises: the same rows on both, NaN as NULL; a step
+of a file that is written again replaces the stored one; statistics are merged when all new steps are behind the stored
+ones, and else computed again from the rows. Knows no more of log files than their timestamps, and which are current.
 """
 
 from __future__ import annotations
@@ -46,10 +48,10 @@ from lineage_store.store.database.sql import (
 )
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName, Statistics
 from lineage_store.store.schema.tables import (
+    SAMPLES_OF,
     in_series,
     log_file,
     of_file,
-    samples_of,
     scalar_bucket,
     scalar_sample,
     series,
@@ -149,7 +151,7 @@ def _write_plugin(
         parts, samples = list(compress(parts, kept)), samples.only(kept)
     if not parts:
         return []
-    table = samples_of(samples.plugin)
+    table = SAMPLES_OF[samples.plugin]
     series_nos = np.array([new.get(part.key) or known[part.key].series_no for part in parts])
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
@@ -244,12 +246,7 @@ def _known(dialect_name: str) -> Select[Any]:
     return select(*(series.c[name] for name in _KNOWN_COLUMNS)).where(mine)
 
 
-# ---- Write many samples at once, in the way that is fastest for each database
-# In: columns of samples of known series, by series and ascending step. Out: rows; they replace rows with the same
-# key. SQLite gets them through `staged_insert`, in the order of their keys; PostgreSQL gets one binary COPY, after
-# the rows that are to be replaced were deleted. Promises: the same rows on both; NaN becomes NULL. Does not know
-# statistics.
-
+# ---- The samples
 
 Integers = NDArray[np.int64]
 
@@ -296,10 +293,7 @@ def _delete(connection: Connection, table: Table, keys: Mapping[str, Integers]) 
     connection.execute(delete(table).where(*(column == again.c[column.name] for column in columns)))
 
 
-# ---- Series: from which step on a newer log file supersedes their samples, and their stored statistics
-# In: series of one tag; ids of jobs; statistics of series by number. Out: the first superseded step of each series;
-# updated rows of `series`. Does not know more of log files than their timestamps, and which of them are current.
-
+# ---- Series: their stored statistics, and from which step on a newer log file supersedes their samples
 
 SeriesNumber = tuple[int, int]
 """(job id, number of the series within the job): the key of a series, with which its samples are stored."""
@@ -365,7 +359,7 @@ def _superseded(
         elif row.thinned_count:
             yield number, first, _written_from(connection, number, first)
         else:
-            parts[row.job_id, samples_of(row.plugin), first].append(row.series_no)
+            parts[row.job_id, SAMPLES_OF[row.plugin], first].append(row.series_no)
     for (job_id, samples, first), numbers in parts.items():
         for series_no, count in samples_from(connection, samples, job_id, numbers, first).items():
             yield (job_id, series_no), first, count

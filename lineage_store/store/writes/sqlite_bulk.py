@@ -114,15 +114,10 @@ def _upsert(table: Table, source: str) -> str:
     return f"{into} {source} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 
 
-# ---- Columns of numbers as a SQLite database that numpy writes: SQLite reads them without a Python object for each
-# value
-# In: columns of int64 or float64 of equal length. Out: the bytes of a database for `sqlite3.Connection.deserialize`.
-# Its table `rows` has the columns as c0, c1, … in their order; its table `texts` (no, text) is empty. Promises:
-# SQLite's integrity check finds no error in it; SQLite reads NaN as NULL. How: SQLite itself writes the header and
-# the schema, this module the b-tree pages of `rows` in SQLite's file format (sqlite.org/fileformat2.html, sections
-# 1.6 and 2.1). Each value takes eight bytes and each rowid four, so that all records are equally long and a page of
-# them is one array.
-
+# ---- A database that numpy writes, for `deserialize`: its table `rows` has the columns as c0, c1, …; `texts` is empty
+# SQLite itself writes the header and the schema, this module the b-tree pages of `rows` in SQLite's file format
+# (sqlite.org/fileformat2.html, sections 1.6 and 2.1), in which SQLite's integrity check finds no error. Each value
+# takes eight bytes and each rowid four, so that all records are equally long and a page of them is one array.
 
 Numbers = NDArray[Any]
 Bytes = NDArray[np.uint8]

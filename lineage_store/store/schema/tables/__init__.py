@@ -31,7 +31,6 @@ from lineage_store.store.schema.tables.lineages import (
     lineage_event,
     metric,
     metric_summary,
-    summary_key,
     user_info,
 )
 from lineage_store.store.schema.tables.operations import (
@@ -46,8 +45,8 @@ from lineage_store.store.schema.tables.samples import (
     HALF_OF_IDS,
     HALF_USED,
     SAMPLE_TABLES,
+    SAMPLES_OF,
     payload_sample,
-    samples_of,
     scalar_bucket,
     scalar_sample,
     series,

@@ -21,7 +21,6 @@ from lineage_store.store.schema.tables.shared import (
     required,
     surrogate_key,
 )
-from lineage_store.texts import key
 
 _COLUMN_TYPE: dict[FieldType, Any] = {"text": Name, "integer": BigInteger(), "float": Float64}
 
@@ -201,13 +200,3 @@ metric_summary = Table(
     comment="the first and the best result of each metric among all evaluations of a job",
     sqlite_with_rowid=False,
 )
-
-
-def summary_key(name: str) -> int:
-    """Return the `name_key` of `best/NAME` or `first/NAME` in `metric_summary`.
-
-    SQL makes it of the metric's own key, by `& -2` or `| 1`, and so finds the row in the primary key: a name that it
-    would have to calculate is in no index.
-    """
-    which, _, metric_name = name.partition("/")
-    return key(metric_name) | 1 if which == "first" else key(metric_name) & -2

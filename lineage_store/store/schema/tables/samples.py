@@ -6,9 +6,11 @@ would slow bulk writes down; who removes a job or a file must remove its samples
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, UniqueConstraint, text
 
-from lineage_store.plugins import BY_NAME as PLUGIN_BY_NAME
+from lineage_store.plugins import BY_NAME, PLUGINS
 from lineage_store.store.database.sql import Float64, Name
 from lineage_store.store.schema.tables.shared import (
     belongs_to,
@@ -38,7 +40,7 @@ series = Table(
     job_id(),
     _series_no("number of the series within its job"),
     required("file_no", Integer, "the log file that holds it"),
-    required("plugin", Text, either(PLUGIN_BY_NAME)),
+    required("plugin", Text, either(BY_NAME)),
     required("tag_key", BigInteger, "64 bits of the tag's SHA-256"),
     required("tag", Name, "name of the value"),
     optional("device", BigInteger, "device number of the log file"),
@@ -137,6 +139,5 @@ SAMPLE_TABLES = (scalar_sample, payload_sample)
 """The tables of single samples, which are partitioned and distributed by job."""
 
 
-def samples_of(plugin: str) -> Table:
-    """Return the table of a plugin's samples."""
-    return metadata.tables[PLUGIN_BY_NAME[plugin].table]
+SAMPLES_OF: Mapping[str, Table] = {plugin.name: metadata.tables[plugin.table] for plugin in PLUGINS}
+"""By plugin, the table of its samples."""
