@@ -13,19 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
-import orjson
 from fastapi import Depends, Request
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 import lineage_store
@@ -33,13 +28,23 @@ from lineage_store.api import Cancellation, LineageStore, asked_again
 from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
-from lineage_store.plain_values import for_json, iso
-from lineage_store.server.connections import Places, client_of
-from lineage_store.server.decoding import Answer, Decoders, Decoding, Gone, answered_or_gone
+from lineage_store.server.decoding import (
+    Answer,
+    Decoders,
+    Decoding,
+    Gone,
+    Places,
+    answered_or_gone,
+    client_of,
+    to_json,
+)
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 5.0
 """How long a heavy read waits for its turn: short bursts are answered, a flood is refused."""
+SINCE = "Lineage-Since"
+"""The header of an answer that depends on the store alone. It has at least every change up to the token in it, from
+which a client can follow the changes."""
 
 
 class State:
@@ -198,17 +203,6 @@ Ask = Annotated[Asker, Depends(_asker)]
 """The parameter of an endpoint that queries the store: `await ask(lambda store: store.tags(…))`."""
 
 
-# ---- Answers as JSON
-# In: what the Python API returns. Out: bytes, or a response. An answer that depends on the store alone carries a
-# token in the header `Lineage-Since`: the answer has at least every change up to that token, and a client can follow
-# the changes from there. Its ETag is made of the token and the URL: a client that sends a current ETag gets 304, and
-# nothing more is read.
-
-
-SINCE = "Lineage-Since"
-"""The header that carries the token."""
-
-
 class JsonResponse(Response):
     """A response with JSON content, in which `for_json` has already spelled out NaN and infinities."""
 
@@ -225,7 +219,9 @@ async def unless_known(
     heavy: bool = False,
     lasts: bool = True,
 ) -> Response:
-    """Return the answer to a question, or 304 if nothing has changed since the client got it.
+    """Return the answer to a question with its token, or 304 if nothing has changed since the client got it.
+
+    The ETag is made of the token and the URL: for a current one nothing is read.
 
     Args:
         heavy: as for `State.ask`.
@@ -252,26 +248,3 @@ async def unless_known(
 def _etag(since: str, url: str) -> str:
     text = "\n".join([lineage_store.__version__, since, url])
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
-
-
-# ---- JSON bytes, as all answers of our own API have them. No web framework is imported, so that any process may
-# make them
-# In: plain values, datetimes, numpy arrays. Out: bytes; numbers in which NaN and infinities are spelled out.
-
-
-def to_json(content: Any) -> bytes:
-    """Return JSON in UTF-8; surrogates in text that is not Unicode (names of files) are escaped."""
-    try:
-        return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
-    except TypeError:  # text with a surrogate, or a number beyond 64 bits
-        return json.dumps(for_json(content), allow_nan=False).encode()
-
-
-def numbers(array: NDArray[Any]) -> Any:
-    """Return the numbers of an array as nested lists, in which NaN and infinities are spelled out."""
-    plain = array.tolist()
-    return plain if np.isfinite(array).all() else for_json(plain)
-
-
-def _shown(value: object) -> Any:
-    return iso(value) if isinstance(value, datetime) else for_json(value)

@@ -1,11 +1,12 @@
-"""Access control: checks each request before it reaches any endpoint.
+"""What surrounds all endpoints: who may ask what, and what every answer carries.
 
 In: settings; requests. Out: the application's answer, or a problem. Promises: a request is refused when its Host is not
 a name of this server (DNS rebinding), when it comes from another host without the token, or when a page of another site
 tries to change something. Labels and remarks are taken from those with the token, or from all if the settings say so.
 Tokens are compared in constant time, and a wrong one is answered with a delay. A body is read completely before the
 endpoint runs, with a limit on length and time; what is left of a refused one is thrown away, so that its client gets to
-read the answer. Every answer carries headers that limit what a browser may do with it.
+read the answer. A misspelt parameter is refused, so that it never gets the answer to another question. Every answer,
+also to an unforeseen exception, carries headers that limit what a browser may do with it.
 Does not know: any endpoint.
 """
 
@@ -23,16 +24,20 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store.config import Settings, read_secret
-from lineage_store.errors import ConfigError, RequestRefusedError
-from lineage_store.server import connections, refusals
+from lineage_store.errors import ConfigError, LineageParamValueError, RequestRefusedError
+from lineage_store.server import refusals
+from lineage_store.texts import meant
 
 COOKIE = "lineage_store"
+ADMIT = "admit"
+"""The name in a request's state of what the server wants to be called when the request may be answered."""
 LEAST_TOKEN = 16
 WRONG_TOKEN_WAITS_S = 0.5
 BODY_WITHIN_S = 10.0
@@ -97,6 +102,18 @@ def refuse_remarks(request: Request) -> None:
         )
 
 
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Raise LineageParamValueError for a parameter that the endpoint of a request does not have."""
+    route: APIRoute = request.scope["route"]
+    known = [field.alias for field in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise LineageParamValueError(
+                f"There is no parameter {name!r} here.",
+                hint=meant(name, known) or f"Known parameters: {', '.join(known) or 'none'}.",
+            )
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address or name can only be reached from this host."""
     try:
@@ -135,7 +152,8 @@ class Guard:
             if (redirection := await self._check_token(scope, headers)) is not None:
                 await redirection(scope, receive, send)
                 return
-            connections.admit(scope)
+            if (admit := scope["state"].get(ADMIT)) is not None:
+                admit()
             if scope["method"] not in _CHANGES_NOTHING:
                 _check_site(headers, scope["state"]["by_token"])
             receive = await _with_body(receive, headers, self._policy.body_bytes)
@@ -319,6 +337,64 @@ def _too_large(most: int) -> RequestRefusedError:
         hint="Ask for less, or allow more with the setting serve_body_bytes.",
         reason="body_too_large",
     )
+
+
+class Heads:
+    """ASGI middleware that answers HEAD like GET, but without the body (RFC 9110).
+
+    Args:
+        beside: what the paths begin with at which HEAD is left to the application.
+    """
+
+    def __init__(self, app: ASGIApp, beside: str) -> None:
+        self._app, self._beside = app, beside
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; for HEAD, send only the head of the answer to GET."""
+        if scope.get("method") != "HEAD" or scope["path"].startswith(self._beside):
+            await self._app(scope, receive, send)
+            return
+        as_get = {**scope, "method": "GET"}
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                scope.update(as_get, method="HEAD")  # the routing result, by which metrics count
+                await send(message)
+                await send({"type": "http.response.body"})
+
+        try:
+            await self._app(as_get, receive, without_body)
+        finally:
+            scope.update(as_get, method="HEAD")  # also for the answer to an exception
+
+
+class Caught:
+    """ASGI middleware that answers a request which ended in an unforeseen exception.
+
+    Starlette runs a handler of `Exception` outside of all middleware, where answers are not counted and get no headers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. An exception in the middle of an answer is raised, so that the connection is cut."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except Exception as error:
+            if has_begun:
+                raise
+            await refusals.response_of_anything(error)(scope, receive, send)
 
 
 class SafeHeaders:

@@ -23,10 +23,10 @@ from lineage_store.server.connections import server_of
 _WITHIN_S = 60.0
 _SERVE = """
 import socket, sys
-from lineage_store import setting_sources
+from lineage_store import config
 from lineage_store.server import create_app
 from lineage_store.server.connections import server_of
-server_of(create_app(setting_sources.load().settings)).run([socket.socket(fileno=int(sys.argv[1]))])
+server_of(create_app(config.load().settings)).run([socket.socket(fileno=int(sys.argv[1]))])
 """
 
 

@@ -1,7 +1,9 @@
-"""The ASGI application of MindInsight's API: its paths, the function that answers each, and error handling.
+"""The ASGI application of MindInsight's API: its paths, the function that answers each, and error handling; its page.
 
-In: requests, before FastAPI's own routing. Out: answers with MindInsight's headers. Promises: every error, except
-a refusal by the guard, is answered in MindInsight's form, with its code, and names no path on the server's disk.
+In: requests below `/v1/mindinsight`; the directory of MindInsight's page (`mindinsight/ui/dist` of its wheel). Out:
+answers with MindInsight's headers. Promises: every error, except a refusal by the guard, is answered in MindInsight's
+form, with its code, and names no path on the server's disk. No file outside the page's directory is served, not even
+through a symbolic link.
 """
 
 from __future__ import annotations
@@ -100,37 +102,26 @@ CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
 """The first request of MindInsight's page, which shows a debugger unless told otherwise. It needs no store."""
 ANNOTATIONS = "lineagemgr/lineages"
 """The path of the only PUT: it sets a label or remark."""
+_KNOWN = frozenset({CONFIG, *GETS, *POSTS})
 
 
-_ROUTES = {path: SimpleNamespace(path=f"{BEGIN}{path}") for path in (CONFIG, *GETS, *POSTS)}
-"""By path, the route whose template metrics read from a request's scope."""
-
-
-def install(app: FastAPI, prefix: str, state: State) -> None:
+def add_to(app: FastAPI, prefix: str, state: State) -> None:
     """Make an application answer `/v1/mindinsight/…`, and `/mindinsight/` if the settings name the page's directory.
 
     Raises ConfigError when the page is not in that directory.
     """
     api = _Paths(state)
-    app.add_middleware(_Ahead, begin=f"{prefix}{BEGIN}", api=api)
+    app.mount(f"{prefix}{BEGIN}".rstrip("/"), api)
     if state.settings.mindinsight_ui:
         app.add_route(f"{prefix}/mindinsight", lambda request: RedirectResponse(f"{request.url.path}/", 308))
         app.mount(f"{prefix}/mindinsight", page(state.settings.mindinsight_ui, api))
 
 
-class _Ahead:
-    """ASGI middleware that passes the API's requests directly to it, because FastAPI's routing is slow."""
-
-    def __init__(self, app: ASGIApp, begin: str, api: ASGIApp) -> None:
-        self._app, self._begin, self._api = app, begin, api
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_of_api = scope["type"] == "http" and scope["path"].startswith(self._begin)
-        await (self._api if is_of_api else self._app)(scope, receive, send)
-
-
 class _Paths:
-    """All paths of the API as one ASGI application, with MindInsight's own errors for wrong paths and methods."""
+    """All paths of the API as one ASGI application, with MindInsight's own errors for wrong paths and methods.
+
+    A path is looked up in a table: a router would try the pattern of one after the other.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -139,8 +130,8 @@ class _Paths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].partition(BEGIN)[2]
-        if path in _ROUTES:
-            scope["route"] = _ROUTES[path]
+        if path in _KNOWN:  # metrics read the template of a route from here
+            scope |= {"route": SimpleNamespace(path=f"{BEGIN}{path}"), "root_path": ""}
         response = await self._answered(Request(scope, receive), path)
         await response(scope, receive, send)
 
@@ -176,7 +167,7 @@ class _Paths:
             return await self._ask(ask, POSTS[path], body, (path, await request.body()))
         if method == "PUT" and path == ANNOTATIONS:
             return await self._annotate(ask, request, query)
-        raise NO_SUCH_METHOD if path in _ROUTES else NO_SUCH_PATH
+        raise NO_SUCH_METHOD if path in _KNOWN else NO_SUCH_PATH
 
     async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Answer:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
@@ -255,11 +246,6 @@ def _refusal(error: RefusedError) -> Response:
     content = to_json({"error_code": error.code, "error_msg": error.message})
     waits = {"Retry-After": str(refusals.RETRY_AFTER_S)} if refusals.waits(error.status) else {}
     return Response(content, error.status, HEADERS | waits, "application/json")
-
-
-# ---- Serves MindInsight's own page, from the directory `mindinsight/ui/dist` of its wheel, together with the API
-# In: the directory, the API. Out: an application with the page's document, its files, and the paths that the page
-# requests. Promises: no file outside the directory is served, not even through a symbolic link.
 
 
 def page(directory: str, api: ASGIApp) -> Starlette:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE, SCALAR
-from lineage_store.server.asking import to_json
-from lineage_store.server.decoding import Answer, Decoding
+from lineage_store.server.decoding import Answer, Decoding, to_json
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, picture, read_integer, wrong_type
 from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
 

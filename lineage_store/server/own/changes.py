@@ -21,8 +21,8 @@ from lineage_store.api.changes import MOST_CHANGES
 from lineage_store.api.reports import Change
 from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.program import Before, handled
-from lineage_store.server.asking import Ask, JsonResponse, to_json
-from lineage_store.server.connections import client_of
+from lineage_store.server.asking import Ask, JsonResponse
+from lineage_store.server.decoding import client_of, to_json
 from lineage_store.server.own import models
 from lineage_store.server.own.names import key_of, url_of
 from lineage_store.server.refusals import kind_of

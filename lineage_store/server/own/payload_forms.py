@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from lineage_store.errors import LineageParamValueError, RequestRefusedError
 from lineage_store.plain_values import for_json
 from lineage_store.plugins import BY_NAME, GRAPH, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.asking import numbers, to_json
-from lineage_store.server.decoding import Answer
+from lineage_store.server.decoding import Answer, numbers, to_json
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSource

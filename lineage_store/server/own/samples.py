@@ -18,8 +18,8 @@ from lineage_store.api.reports import Curve, PayloadSample
 from lineage_store.errors import SampleNotFoundError
 from lineage_store.plain_values import for_json
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.asking import Ask, JsonResponse, numbers, to_json, unless_known
-from lineage_store.server.decoding import Decoding
+from lineage_store.server.asking import Ask, JsonResponse, unless_known
+from lineage_store.server.decoding import Decoding, numbers, to_json
 from lineage_store.server.own import models, payload_forms
 from lineage_store.server.own.names import Job, NamedJob
 from lineage_store.texts import from_stored, to_stored
