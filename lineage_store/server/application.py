@@ -44,12 +44,12 @@ API = "/api/v1"
 _PROBLEM: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "What is wrong, and what to do",
-        "content": {refusals.MEDIA_TYPE: {"schema": models.Problem.model_json_schema()}},
+        "content": {refusals.MEDIA_TYPE: {"schema": models.ProblemAnswer.model_json_schema()}},
     }
 }
 
 
-def create_app(settings: Settings) -> FastAPI:
+def application_for(settings: Settings) -> FastAPI:
     """Return the application for a store. Raises ConfigError for a setting that is not allowed."""
     policy = policy_of(settings)
     state, watcher = State(settings), Watcher()
@@ -73,11 +73,12 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,  # operationId: list_jobs, get_tags, …
         lifespan=lifespan,
     )
     app.state.store, app.state.watcher = state, watcher
     app.state.metrics = monitoring.ServerMetrics(state, watcher, api)
-    refusals.install(app)
+    refusals.answer_errors(app)
     routes.add_to(app, prefix, state)  # first: its requests are many
     for router in OWN:
         app.include_router(router, prefix=api, responses=_PROBLEM, dependencies=checks)

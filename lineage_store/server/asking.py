@@ -29,7 +29,7 @@ from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 from lineage_store.server.decoding import (
-    Answer,
+    Content,
     Decoders,
     Decoding,
     Gone,
@@ -106,12 +106,12 @@ class State:
 
     async def decoded(
         self,
-        question: Callable[[LineageStore], Answer | Decoding],
+        question: Callable[[LineageStore], Content | Decoding],
         *,
         client: str = "",
         heavy: bool = False,
         gone: Gone | None = None,
-    ) -> Answer:
+    ) -> Content:
         """Return the answer to a question that may read log files, which a process does. Raises as `Decoders.answer`.
 
         The arguments are those of `ask`.
@@ -119,7 +119,7 @@ class State:
         async with self._heavy_place(client, heavy):
             async with self._places.place(client):
                 found = await self._asked(question, gone)
-            return found if isinstance(found, Answer) else await self._decoders.answer(found, client, gone)
+            return found if isinstance(found, Content) else await self._decoders.answer(found, client, gone)
 
     async def _asked(self, question: Callable[[LineageStore], T], gone: Gone | None) -> T:
         cancellation = Cancellation()
@@ -179,9 +179,9 @@ class Asker:
         )
 
     async def decoded(
-        self, question: Callable[[LineageStore], Answer | Decoding], *, heavy: bool = False
-    ) -> Answer:
-        """Answer a question that reads log files, until the client disconnects; see `State.decoded`."""
+        self, question: Callable[[LineageStore], Content | Decoding], *, heavy: bool = False
+    ) -> Content:
+        """Content a question that reads log files, until the client disconnects; see `State.decoded`."""
         return await self.state.decoded(
             question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
         )

@@ -154,7 +154,7 @@ async def answered_or_gone(asked: asyncio.Future[Any], gone: Gone | None) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Content:
     """The body of an answer: JSON, or a file as it was recorded."""
 
     content: bytes
@@ -185,7 +185,7 @@ def _shown(value: object) -> Any:
 class Decoding:
     """The rest of a question that reads log files: `make(*arguments)`, called in a process."""
 
-    make: Callable[..., Answer]
+    make: Callable[..., Content]
     arguments: tuple[Any, ...]
     sources: Sequence[PayloadSource]
     """All that it reads; not empty."""
@@ -219,7 +219,7 @@ class _Process:
         self.is_stuck = False
         self.calls = 0
 
-    def answer(self, decoding: Decoding) -> Answer:
+    def answer(self, decoding: Decoding) -> Content:
         """Wait for the answer. Raises what the function raises, PayloadTooCostlyError, RequestRefusedError."""
         has_other = self.subject != decoding.subject
         self.subject, self.calls, self.is_stuck = decoding.subject, self.calls + 1, False
@@ -228,7 +228,7 @@ class _Process:
                 self.worker.close()  # what the last question left in memory must not fail this one
             if not self.worker.is_running:
                 self.worker.start(decoding.make.__module__)
-            answer: Answer = self.worker.submit(
+            answer: Content = self.worker.submit(
                 _made, decoding.make, decoding.arguments, self._most_s
             ).result()
         except ReadingFailedError as error:
@@ -256,7 +256,7 @@ class Decoders:
         self._idle = list(self._all)
         self._free, self._waiting = Places(self._most), Counter[str]()
 
-    async def answer(self, decoding: Decoding, client: str = "", gone: Gone | None = None) -> Answer:
+    async def answer(self, decoding: Decoding, client: str = "", gone: Gone | None = None) -> Content:
         """Return the answer for a client; end the process when `gone` returns or the task is cancelled.
 
         Raises what the function raises, PayloadTooCostlyError, and RequestRefusedError if no process becomes free.
@@ -317,7 +317,7 @@ class Decoders:
                 process.worker.close()
 
 
-def _in_thread(call: Callable[[Decoding], Answer], decoding: Decoding) -> asyncio.Future[Answer]:
+def _in_thread(call: Callable[[Decoding], Content], decoding: Decoding) -> asyncio.Future[Content]:
     """Make a call in a thread that the end of the server does not wait for, because its disk may not answer."""
     loop, found = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
 
@@ -329,7 +329,7 @@ def _in_thread(call: Callable[[Decoding], Answer], decoding: Decoding) -> asynci
         with suppress(RuntimeError):  # the server has ended
             loop.call_soon_threadsafe(tell, answer, error)
 
-    def tell(answer: Answer | None, error: Exception | None) -> None:
+    def tell(answer: Content | None, error: Exception | None) -> None:
         if error is None:
             found.set_result(answer)
         else:
@@ -348,7 +348,7 @@ async def _ended(asked: asyncio.Future[Any], worker: Worker) -> None:
         await asyncio.wait({asked}, timeout=_KILLED_AGAIN_S)
 
 
-def _made(make: Callable[..., Answer], arguments: tuple[Any, ...], most_s: float) -> Answer:
+def _made(make: Callable[..., Content], arguments: tuple[Any, ...], most_s: float) -> Content:
     """Run in the process: make an answer, which must not be too long for the server's memory.
 
     After `most_s` of processor time the system ends the process (SIGPROF), whatever it does.

@@ -80,7 +80,7 @@ class Counted:
 
 
 @router.get("/metrics", response_class=Response)
-async def metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """How the store stands, and what the server does, in the format that Prometheus asks for."""
     registry: CollectorRegistry = request.app.state.metrics.registry
     encode, media_type = choose_encoder(request.headers.get("accept", ""))

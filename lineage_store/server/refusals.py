@@ -67,7 +67,7 @@ RETRY_AFTER_S = 1
 _DOCUMENT = "The document at /api/v1/openapi.json says what is allowed."
 
 
-def install(app: FastAPI) -> None:
+def answer_errors(app: FastAPI) -> None:
     """Make an application answer errors with problems; `Caught` does so for unforeseen exceptions."""
     app.add_exception_handler(MindInsightException, _of_error)
     app.add_exception_handler(RequestValidationError, _of_validation)
@@ -76,7 +76,7 @@ def install(app: FastAPI) -> None:
 
 def response_of(error: MindInsightException) -> Response:
     """Return the problem that answers a request which raised this error."""
-    kind, status = kind_of(error), status_of(error)
+    kind, status = problem_kind(error), status_of(error)
     return _problem(status, kind, error.message, error.hint or "", docs_of(kind))
 
 
@@ -88,12 +88,13 @@ def status_of(error: MindInsightException) -> HTTPStatus:
     return next(near, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def waits(status: int) -> bool:
-    """Whether a client that asks again a little later may be answered."""
-    return status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+def retry_headers(status: int) -> dict[str, str]:
+    """Return the header for a client that may be answered if it asks again a little later; else none."""
+    waits = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    return {"Retry-After": str(RETRY_AFTER_S)} if waits else {}
 
 
-def kind_of(error: MindInsightException) -> str:
+def problem_kind(error: MindInsightException) -> str:
     """Return the kind of the finding that fits, else a name made of the class, such as `train_job_not_found`."""
     if isinstance(error, DatabaseUnavailableError):
         return of_database(error.cause).kind
@@ -118,7 +119,7 @@ def _problem(status: HTTPStatus, kind: str, detail: str, remedy: str, docs: str 
         "remedy": remedy,
         "docs": docs,
     }
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if waits(status) else {}
+    headers = retry_headers(status)
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(to_json(document), status.value, headers, MEDIA_TYPE)

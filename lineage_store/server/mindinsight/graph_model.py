@@ -125,7 +125,7 @@ class Nodes:
         return [found for name in names if (found := self.get(name))]
 
 
-def joined(scope: str, name: str) -> str:
+def _joined(scope: str, name: str) -> str:
     """Return the full name of `name` in a scope."""
     return f"{scope}/{name}" if scope else name
 
@@ -136,7 +136,7 @@ def prefixes(name: str) -> list[str]:
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
-def inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
+def _inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
     """Give a scope its members' edges that lead outside, except those to constants."""
     inside = f"{scope.name}/"
     members = list(members)
@@ -173,7 +173,7 @@ def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation
         if operation["name"] and not is_left_out(operation):
             nodes.add(_operation(order, operation))
     for parameter in filter(lambda each: each["name"], graph["parameters"]):
-        shapes, data_type = shapes_of(parameter["type"]), data_type_of(parameter["type"])
+        shapes, data_type = _shapes_of(parameter["type"]), _data_type_of(parameter["type"])
         attributes = {"type": data_type, "shape": str(shapes)}
         nodes.add(_leaf(parameter["name"], PARAMETER, attributes, shapes, data_type))
     for name, value in graph["constants"].items():
@@ -190,7 +190,7 @@ def connect_inputs(nodes: Nodes) -> None:
         for node_id, edge in list(node.inputs.items()):
             del node.inputs[node_id]
             if source := nodes.by_id(node_id):
-                node.connect("inputs", source.name, described(edge, source))
+                node.connect("inputs", source.name, _described(edge, source))
 
 
 def connect_outputs(nodes: Nodes) -> None:
@@ -202,24 +202,24 @@ def connect_outputs(nodes: Nodes) -> None:
                 source.connect("outputs", node.name, edge)
 
 
-def described(edge: Edge, source: Node) -> Edge:
+def _described(edge: Edge, source: Node) -> Edge:
     """Set an edge's shape and type to those of its source, and return it."""
     edge["shape"], edge["data_type"] = source.shapes, source.data_type
     return edge
 
 
-def shapes_of(type_: Raw | None) -> list[list[int]]:
+def _shapes_of(type_: Raw | None) -> list[list[int]]:
     """Return the shape of each output; an empty shape for one that is not a tensor."""
     if type_ is None:
         return []
     if type_["shape"] is not None:
         return [list(type_["shape"])]
     if _name(type_) == _TUPLE:
-        return [shape for element in type_["elements"] for shape in shapes_of(element)]
+        return [shape for element in type_["elements"] for shape in _shapes_of(element)]
     return [] if _name(type_) in (_TENSOR, _UNDEFINED) else [[]]
 
 
-def data_type_of(type_: Raw | None) -> str:
+def _data_type_of(type_: Raw | None) -> str:
     """Return the type as MindSpore spells it."""
     if type_ is None:
         return _UNDEFINED
@@ -227,7 +227,7 @@ def data_type_of(type_: Raw | None) -> str:
     if type_["shape"] is not None:
         return f"{_TENSOR}[{name}]"
     if name == _TUPLE:
-        return f"{name}{[data_type_of(element) for element in type_['elements']]}"
+        return f"{name}{[_data_type_of(element) for element in type_['elements']]}"
     return f"{name}[{_UNDEFINED}]" if name == _TENSOR else name
 
 
@@ -238,9 +238,9 @@ def _name(type_: Raw) -> str:
 
 def _operation(order: int, operation: Raw) -> Node:
     number = operation["name"].rpartition("/")[2].rpartition("op")[2]
-    name = operation["full_name"] or joined(operation["scope"], f"{operation['op_type']}-op{number}")
+    name = operation["full_name"] or _joined(operation["scope"], f"{operation['op_type']}-op{number}")
     if _PLUGIN_AT_END.search(operation["full_name"]):
-        name = joined(operation["scope"], f"{operation['op_type']}-op{operation['name']}")
+        name = _joined(operation["scope"], f"{operation['op_type']}-op{operation['name']}")
     node = Node(
         name=_drawable(name),
         id=number,
@@ -248,8 +248,8 @@ def _operation(order: int, operation: Raw) -> Node:
         scope=operation["scope"],
         order=order,
         attributes=operation["attribute_texts"],
-        shapes=shapes_of(operation["output_type"]),
-        data_type=data_type_of(operation["output_type"]),
+        shapes=_shapes_of(operation["output_type"]),
+        data_type=_data_type_of(operation["output_type"]),
         output_index=operation["output_index"],
         is_dynamic=any(operation["attributes"].get(name) is True for name in _DYNAMIC),
     )
@@ -312,7 +312,7 @@ def _bypass(nodes: Nodes, edges: str) -> None:
             del getattr(node, edges)[name]
             for far_name, edge in list(getattr(between, edges).items()):
                 if far := nodes.get(far_name):
-                    node.connect(edges, far.name, described(edge, far))
+                    node.connect(edges, far.name, _described(edge, far))
 
 
 def _lift_lonely_types(nodes: Nodes) -> None:
@@ -359,7 +359,7 @@ def _move_to_users(nodes: Nodes, type_: str) -> None:
         for name, edge in list(node.inputs.items()):
             if name not in originals:
                 continue
-            copied = joined(node.scope, name)
+            copied = _joined(node.scope, name)
             if copied not in copies:
                 copies[copied] = _copy(nodes, name, copied, node.scope)
             copies[copied].connect("outputs", node.name, dict(edge))
@@ -392,20 +392,20 @@ def _group(nodes: Nodes, least: int) -> None:
     of_type: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         if node.type != CONST:
-            of_type[joined(node.scope, node.type)].append(node)
+            of_type[_joined(node.scope, node.type)].append(node)
     groups: list[tuple[Node, list[Node]]] = []
     for name, members in of_type.items():
         if len(members) < least:
             continue
         scope, _, type_ = name.rpartition("/")
-        group_name = joined(scope, f"{type_}[{len(members)}]_{len(groups)}")
+        group_name = _joined(scope, f"{type_}[{len(members)}]_{len(groups)}")
         group = Node(group_name, group_name, AGGREGATION_SCOPE, scope, subnode_count=len(members))
         for member in members:
             nodes.rename(member, f"{group_name}/{member.base_name}")
         nodes.add(group)
         groups.append((group, members))
     for group, members in groups:
-        inherit(nodes, group, members)
+        _inherit(nodes, group, members)
 
 
 def _lay_out_parameters(nodes: Nodes) -> None:
@@ -458,11 +458,11 @@ def _name_scopes(nodes: Nodes) -> None:
                     above = scope
                     continue
                 if taken is not None:
-                    nodes.rename(taken, joined(taken.scope, f"({taken.base_name})"), in_scopes=True)
+                    nodes.rename(taken, _joined(taken.scope, f"({taken.base_name})"), in_scopes=True)
                     if scope in names[place:]:
                         names.append(taken.name)
                 scopes[scope] = Node(scope, scope, NAME_SCOPE, above)
-            inherit(nodes, scopes[scope], [node])
+            _inherit(nodes, scopes[scope], [node])
             above = scope
     for made in scopes.values():
         nodes.add(made)

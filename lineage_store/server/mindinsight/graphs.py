@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import GRAPH
-from lineage_store.server.decoding import Answer, Decoding
+from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.mindinsight.graph_model import (
     Node,
     Nodes,
@@ -23,7 +23,7 @@ from lineage_store.server.mindinsight.graph_model import (
     prefixes,
     read_nodes,
 )
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, to_json, wrong_value
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json, wrong_value
 from lineage_store.server.mindinsight.site import IN_MANAGER, OPTIMIZED, OPTIMIZED_GRAPH, Site
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ Find = Callable[..., Any]
 """A method of `GraphTree`."""
 
 
-def nodes(site: Site, query: Query) -> Decoding:
+def get_nodes(site: Site, query: Query) -> Decoding:
     """Return the nodes directly in a scope."""
     return _of_graph(site, query, "nodes", GraphTree.children, query.get("name") or "")
 
 
-def all_nodes(site: Site, query: Query) -> Decoding:
+def get_all_nodes(site: Site, query: Query) -> Decoding:
     """Return the nodes at any depth in a scope that are not scopes themselves."""
     return _of_graph(site, query, "all_nodes_detail", GraphTree.leaves, query.get("name") or "")
 
 
-def names(site: Site, query: Query) -> Decoding:
+def get_node_names(site: Site, query: Query) -> Decoding:
     """Return a page of the nodes whose names match, as a tree."""
     offset, limit = query.page(default=100, most=1000)
     start = offset * limit
@@ -54,7 +54,7 @@ def names(site: Site, query: Query) -> Decoding:
     return _of_graph(site, query, "nodes", GraphTree.search, *searched)
 
 
-def single_node(site: Site, query: Query) -> Decoding:
+def get_node(site: Site, query: Query) -> Decoding:
     """Return every scope on the way to a node."""
     graph = _graph(site, query)
     return _found_in(*graph, "", GraphTree.way_to, query.required("name"))
@@ -84,7 +84,7 @@ def _graph(site: Site, query: Query) -> tuple[PayloadSource, Mode]:
     return site.store.graphs(site.base_dir, job.train_id, wanted)[-1].source, mode
 
 
-def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Answer:
+def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Content:
     try:
         tree = _built(source, mode)
     except (PayloadUnavailableError, ValueError):  # log file gone, or a graph that cannot be drawn
@@ -94,7 +94,7 @@ def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments
     except UnknownNodeError:
         text = f"Can not find node in graph by the given node name. node name: {arguments[0]}."
         raise RefusedError("50545009", text) from None
-    return Answer(to_json({title: found} if title else found))
+    return Content(compact_json({title: found} if title else found))
 
 
 @lru_cache(maxsize=1)

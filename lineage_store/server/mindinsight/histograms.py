@@ -8,33 +8,39 @@ from dataclasses import dataclass
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import HISTOGRAM
-from lineage_store.server.decoding import Answer, Decoding
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, to_json
-from lineage_store.server.mindinsight.samples import NO_DATA, Payload, decoded, kept_payloads, stored_tag
+from lineage_store.server.decoding import Content, Decoding
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json
+from lineage_store.server.mindinsight.samples import (
+    NO_DATA,
+    KeptPayload,
+    in_process,
+    kept_payloads,
+    stored_tag,
+)
 from lineage_store.server.mindinsight.site import Site
 
 _NOT_THERE = "Histogram value is not exist. Detail:"
 
 
-def histograms(site: Site, query: Query) -> Answer | Decoding:
+def get_histograms(site: Site, query: Query) -> Content | Decoding:
     """Return the histograms of a tag."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
     stored = stored_tag(job, HISTOGRAM, tag, RefusedError("5054500F", f"{_NOT_THERE} {NO_DATA}"))
     found = kept_payloads(site, job, HISTOGRAM, stored, most_long=MOST_BUCKETS)
-    return decoded(_shown, found, train_id, tag, found)
+    return in_process(_shown, found, train_id, tag, found)
 
 
-def _shown(train_id: str, tag: str, payloads: Sequence[Payload]) -> Answer:
+def _shown(train_id: str, tag: str, payloads: Sequence[KeptPayload]) -> Content:
     drawn = rebinned([_read(each) for each in payloads])
     shown = [
         {"wall_time": each.wall_time, "step": each.step, "buckets": buckets}
         for each, buckets in zip(payloads, drawn, strict=True)
     ]
-    return Answer(to_json({"train_id": train_id, "tag": tag, "histograms": shown}))
+    return Content(compact_json({"train_id": train_id, "tag": tag, "histograms": shown}))
 
 
-def _read(payload: Payload) -> Histogram:
+def _read(payload: KeptPayload) -> WrittenHistogram:
     try:
         read = payload.source.read()
     except PayloadUnavailableError:
@@ -56,7 +62,7 @@ MOST_BUCKETS = 90
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class WrittenHistogram:
     """A histogram as it was written; `least` and `greatest` are of its finite values."""
 
     buckets: Sequence[Bucket]
@@ -69,12 +75,12 @@ class Histogram:
         return sum(count for _, _, count in self.buckets)
 
 
-def histogram(buckets: Sequence[Bucket], least: float, greatest: float) -> Histogram:
+def histogram(buckets: Sequence[Bucket], least: float, greatest: float) -> WrittenHistogram:
     """Return a histogram with sorted buckets, in which NaN and infinite ends are replaced by zero."""
-    return Histogram(sorted(buckets, key=lambda bucket: bucket[0]), _finite(least), _finite(greatest))
+    return WrittenHistogram(sorted(buckets, key=lambda bucket: bucket[0]), _finite(least), _finite(greatest))
 
 
-def rebinned(histograms: Sequence[Histogram]) -> list[list[list[float]]]:
+def rebinned(histograms: Sequence[WrittenHistogram]) -> list[list[list[float]]]:
     """Return each histogram as rows [left, width, count] of common buckets."""
     filled = [each for each in histograms if each.count > 0]
     least = min((each.least for each in filled), default=0.0)
@@ -100,7 +106,7 @@ def bucket_number(count: int) -> int:
     return math.ceil(count / 10) + 1 if count <= 280 else 30
 
 
-def _counts(of: Histogram, least: float, width: float, number: int) -> list[int]:
+def _counts(of: WrittenHistogram, least: float, width: float, number: int) -> list[int]:
     if of.count == 0:
         return [0] * number
     counts, position = [], 0

@@ -34,18 +34,18 @@ _TYPES = (str, bool, int, float, list)
 """The order of keys in MindInsight's pipelines: by the types of their values, and `_NESTED` last."""
 
 
-def lineages(site: Site, body: Any) -> dict[str, Any]:
+def find_lineages(site: Site, body: Any) -> dict[str, Any]:
     """Return the lineage of the jobs that match the condition in a request's body."""
-    found = search(site, body)
+    found = _matching(site, body)
     for each in found["object"]:
         if "dataset_graph" in each:
             each["dataset_graph"] = in_order(each["dataset_graph"])
     return found
 
 
-def search(site: Site, body: Any) -> dict[str, Any]:
+def _matching(site: Site, body: Any) -> dict[str, Any]:
     """Return the store's answer to the condition in a request's body. Raises RefusedError."""
-    condition = dict(read_condition({} if body is None else body))
+    condition = dict(checked_condition({} if body is None else body))
     if "summary_dir" in condition:
         ids = condition["summary_dir"].items()
         condition["summary_dir"] = {operator: _without_paths(value) for operator, value in ids}
@@ -64,9 +64,9 @@ def _without_paths(ids: Any) -> Any:
     return "" if isinstance(ids, str) and ids.startswith("/") else ids
 
 
-def targets(site: Site, body: Any) -> dict[str, Any]:
+def find_targets(site: Site, body: Any) -> dict[str, Any]:
     """Return how hyper-parameters correlate with results, among the jobs that match."""
-    return analysed(search(site, body)["object"])
+    return analysed(_matching(site, body)["object"])
 
 
 def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
@@ -105,7 +105,7 @@ def require_lineage(site: Site, train_id: str) -> None:
         raise wrong_value(f"Cannot update the lineage for tran job {train_id}, because it does not exist.")
 
 
-def dataset_graph(site: Site, query: Query) -> dict[str, Any]:
+def get_dataset_graph(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's dataset pipeline; nothing if it recorded none."""
     train_id = _relative(query.get("train_id"))
     found = site.lineage_of(train_id, "dataset")
@@ -160,7 +160,7 @@ def refused(detail: str) -> RefusedError:
     return RefusedError("50542218", f"Search_condition param error: {detail}")
 
 
-def read_condition(body: object) -> Mapping[str, Any]:
+def checked_condition(body: object) -> Mapping[str, Any]:
     """Return a request's body as a condition for the store. Raises RefusedError."""
     if not isinstance(body, dict):
         raise refused("TypeError. Invalid search_condition type, it should be dict.")

@@ -16,7 +16,7 @@ from typing import Any
 
 from lineage_store.plain_values import for_json
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.decoding import Answer
+from lineage_store.server.decoding import Content
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 HEADERS = {
@@ -51,7 +51,7 @@ NO_SUCH_METHOD = RefusedError("50545002", "405 Method Not Allowed.", 405)
 SYSTEM_ERROR = RefusedError("50540000", "System error.", 500)
 
 
-def no_such_job(detail: str = "") -> RefusedError:
+def unknown_job(detail: str = "") -> RefusedError:
     """Return the refusal for an unknown job, at which MindInsight's page goes back to the list of jobs."""
     return RefusedError(NO_SUCH_JOB, "Train job is not exist." + (f" Detail: {detail}" if detail else ""))
 
@@ -110,7 +110,7 @@ class Query:
     def integer(self, name: str, default: int) -> int:
         """Return the integer of a name. Raises RefusedError for anything that Python's `int` refuses."""
         value = self.get(name)
-        return default if value is None else read_integer(name, value)
+        return default if value is None else integer_of(name, value)
 
     def page(self, *, default: int, most: int) -> tuple[int, int]:
         """Return the page's number, from 0, and its length. Raises RefusedError if they are out of range."""
@@ -123,10 +123,10 @@ class Query:
         return offset, limit
 
 
-def picture(content: bytes) -> Answer:
+def picture(content: bytes) -> Content:
     """Return an image, with the media type that its first bytes indicate."""
     names = (name for start, name in _PICTURES.items() if content.startswith(start))
-    return Answer(content, next(names, "application/octet-stream"))
+    return Content(content, next(names, "application/octet-stream"))
 
 
 _PICTURES = {
@@ -137,7 +137,7 @@ _PICTURES = {
 }
 
 
-def read_integer(name: str, value: str) -> int:
+def integer_of(name: str, value: str) -> int:
     """Return the integer that a parameter's value spells. Raises RefusedError."""
     try:
         return int(value)
@@ -145,7 +145,7 @@ def read_integer(name: str, value: str) -> int:
         raise wrong_type(name, "Integer") from None
 
 
-def to_json(value: Any) -> bytes:
+def compact_json(value: Any) -> bytes:
     """Return JSON as MindInsight writes it: compact, ASCII, with a newline; but NaN and infinities as texts."""
     try:
         text = _compact(value)
@@ -171,11 +171,11 @@ class KeptAnswers:
     """A cache of answers, by key."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[Hashable, Answer] = OrderedDict()
+        self._answers: OrderedDict[Hashable, Content] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Answer | None:
+    def get(self, key: Hashable) -> Content | None:
         """Return the stored answer, or None."""
         with self._lock:
             found = self._answers.get(key)
@@ -183,7 +183,7 @@ class KeptAnswers:
                 self._answers.move_to_end(key)
             return found
 
-    def keep(self, key: Hashable, answer: Answer) -> None:
+    def keep(self, key: Hashable, answer: Content) -> None:
         """Store an answer, unless it is too large."""
         if len(answer.content) > _MOST_OF_ONE:
             return

@@ -37,10 +37,9 @@ from lineage_store.errors import (
 )
 from lineage_store.server import refusals
 from lineage_store.server.asking import Asker, State
-from lineage_store.server.decoding import Answer, Decoding
+from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.guard import refuse_remarks
-from lineage_store.server.mindinsight import graphs, histograms, landscapes, lineages, samples, tensors
-from lineage_store.server.mindinsight import site as jobs
+from lineage_store.server.mindinsight import graphs, histograms, landscapes, lineages, samples, site, tensors
 from lineage_store.server.mindinsight.protocol import (
     HEADERS,
     METHODS,
@@ -50,9 +49,9 @@ from lineage_store.server.mindinsight.protocol import (
     KeptAnswers,
     Query,
     RefusedError,
-    no_such_job,
-    to_json,
+    compact_json,
     too_costly,
+    unknown_job,
     wrong_value,
 )
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
@@ -76,27 +75,27 @@ class Endpoint:
 
 
 GETS: Mapping[str, Endpoint] = {
-    "datavisual/train-jobs": Endpoint(jobs.train_jobs),
-    "datavisual/plugins": Endpoint(jobs.plugins, keeps=False),
-    "datavisual/single-job": Endpoint(jobs.single_job),
-    "datavisual/scalar/metadata": Endpoint(samples.scalar_metadata),
-    "datavisual/scalars": Endpoint(samples.scalars),
-    "datavisual/histograms": Endpoint(histograms.histograms, heavy=True),
-    "datavisual/image/metadata": Endpoint(samples.image_metadata),
-    "datavisual/image/single-image": Endpoint(samples.single_image, keeps=False),
-    "datavisual/tensors": Endpoint(tensors.tensors, heavy=True),
-    "datavisual/graphs/nodes": Endpoint(graphs.nodes, heavy=True),
-    "datavisual/graphs/nodes/all": Endpoint(graphs.all_nodes, heavy=True),
-    "datavisual/graphs/nodes/names": Endpoint(graphs.names, heavy=True),
-    "datavisual/graphs/single-node": Endpoint(graphs.single_node, heavy=True),
-    "datavisual/landscape/intervals": Endpoint(landscapes.intervals, heavy=True),
-    "datavisual/landscape/landscapes": Endpoint(landscapes.landscapes, heavy=True),
-    "datasets/dataset_graph": Endpoint(lineages.dataset_graph),
+    "datavisual/train-jobs": Endpoint(site.get_train_jobs),
+    "datavisual/plugins": Endpoint(site.get_plugins, keeps=False),
+    "datavisual/single-job": Endpoint(site.get_single_job),
+    "datavisual/scalar/metadata": Endpoint(samples.get_scalar_metadata),
+    "datavisual/scalars": Endpoint(samples.get_scalars),
+    "datavisual/histograms": Endpoint(histograms.get_histograms, heavy=True),
+    "datavisual/image/metadata": Endpoint(samples.get_image_metadata),
+    "datavisual/image/single-image": Endpoint(samples.get_image, keeps=False),
+    "datavisual/tensors": Endpoint(tensors.get_tensors, heavy=True),
+    "datavisual/graphs/nodes": Endpoint(graphs.get_nodes, heavy=True),
+    "datavisual/graphs/nodes/all": Endpoint(graphs.get_all_nodes, heavy=True),
+    "datavisual/graphs/nodes/names": Endpoint(graphs.get_node_names, heavy=True),
+    "datavisual/graphs/single-node": Endpoint(graphs.get_node, heavy=True),
+    "datavisual/landscape/intervals": Endpoint(landscapes.get_intervals, heavy=True),
+    "datavisual/landscape/landscapes": Endpoint(landscapes.get_landscapes, heavy=True),
+    "datasets/dataset_graph": Endpoint(lineages.get_dataset_graph),
 }
 POSTS: Mapping[str, Endpoint] = {
-    "datavisual/train-job-caches": Endpoint(jobs.train_job_caches, keeps=False, needs_type=True),
-    "lineagemgr/lineages": Endpoint(lineages.lineages),
-    "optimizer/targets/search": Endpoint(lineages.targets),
+    "datavisual/train-job-caches": Endpoint(site.load_jobs, keeps=False, needs_type=True),
+    "lineagemgr/lineages": Endpoint(lineages.find_lineages),
+    "optimizer/targets/search": Endpoint(lineages.find_targets),
 }
 CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
 """The first request of MindInsight's page, which shows a debugger unless told otherwise. It needs no store."""
@@ -131,7 +130,7 @@ class _Paths:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].partition(BEGIN)[2]
         if path in _KNOWN:  # metrics read the template of a route from here
-            scope |= {"route": SimpleNamespace(path=f"{BEGIN}{path}"), "root_path": ""}
+            scope.update(route=SimpleNamespace(path=f"{BEGIN}{path}"), root_path="")
         response = await self._answered(Request(scope, receive), path)
         await response(scope, receive, send)
 
@@ -141,7 +140,7 @@ class _Paths:
         except RefusedError as error:
             return _refusal(error)
         except TrainJobNotFoundError:  # removed while the request was being answered
-            return _refusal(no_such_job(IN_CACHE))
+            return _refusal(unknown_job(IN_CACHE))
         except PayloadTooCostlyError as error:
             return _refusal(too_costly(error.plugin, error.reason))
         except MindInsightException as error:
@@ -152,14 +151,14 @@ class _Paths:
             return _refusal(SYSTEM_ERROR)
         return Response(found.content, headers=HEADERS, media_type=found.media_type)
 
-    async def _found(self, request: Request, path: str) -> Answer:
+    async def _found(self, request: Request, path: str) -> Content:
         ask, method = Asker(self._state, request), request.method
         if method not in METHODS:
             raise NO_SUCH_METHOD
         text = request.scope["query_string"].decode("latin-1")
         query = Query(parse_qsl(text, keep_blank_values=True, errors="replace"))
         if method == "GET" and path == CONFIG:
-            return Answer(to_json(NO_DEBUGGER))
+            return Content(compact_json(NO_DEBUGGER))
         if method == "GET" and path in GETS:
             return await self._ask(ask, GETS[path], query, (path, text))
         if method == "POST" and path in POSTS:
@@ -169,15 +168,15 @@ class _Paths:
             return await self._annotate(ask, request, query)
         raise NO_SUCH_METHOD if path in _KNOWN else NO_SUCH_PATH
 
-    async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Answer:
+    async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Content:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
 
-        def made(store: LineageStore) -> Answer | Decoding:
+        def made(store: LineageStore) -> Content | Decoding:
             with store.snapshot():
                 found = endpoint.answer(self._site(store), given)
-            return found if isinstance(found, Answer | Decoding) else Answer(to_json(found))
+            return found if isinstance(found, Content | Decoding) else Content(compact_json(found))
 
-        def kept_or_made(store: LineageStore) -> tuple[Hashable, Answer | Decoding | None]:
+        def kept_or_made(store: LineageStore) -> tuple[Hashable, Content | Decoding | None]:
             now = (self._state.since(), len(self._opened), key)
             found = self._kept.get(now)
             return now, found if found is not None or endpoint.heavy else made(store)
@@ -185,12 +184,12 @@ class _Paths:
         if not endpoint.keeps:
             return await ask.decoded(made, heavy=endpoint.heavy)
         now, found = await ask(kept_or_made)
-        if not isinstance(found, Answer):
+        if not isinstance(found, Content):
             found = await ask.decoded(made, heavy=True)
         self._kept.keep(now, found)
         return found
 
-    async def _annotate(self, ask: Asker, request: Request, query: Query) -> Answer:
+    async def _annotate(self, ask: Asker, request: Request, query: Query) -> Content:
         train_id, annotation = lineages.annotation(query, await _read_required(request))
         try:
             refuse_remarks(request)
@@ -198,13 +197,13 @@ class _Paths:
             raise RefusedError(SYSTEM_ERROR.code, error.message, refusals.status_of(error)) from error
 
         def annotate(store: LineageStore) -> None:
-            site = self._site(store)
-            lineages.require_lineage(site, train_id)
+            of = self._site(store)
+            lineages.require_lineage(of, train_id)
             if annotation:
-                self._state.annotate(site.base_dir, train_id, **annotation)
+                self._state.annotate(of.base_dir, train_id, **annotation)
 
         await ask.change(annotate)
-        return Answer(to_json({"status": "success"}))
+        return Content(compact_json({"status": "success"}))
 
     def _site(self, store: LineageStore) -> Site:
         """Return the first base dir of the settings that the store knows; if they name none, the store's first."""
@@ -243,9 +242,9 @@ async def _read_body(request: Request, needs_type: bool) -> Any:
 
 
 def _refusal(error: RefusedError) -> Response:
-    content = to_json({"error_code": error.code, "error_msg": error.message})
-    waits = {"Retry-After": str(refusals.RETRY_AFTER_S)} if refusals.waits(error.status) else {}
-    return Response(content, error.status, HEADERS | waits, "application/json")
+    content = compact_json({"error_code": error.code, "error_msg": error.message})
+    headers = HEADERS | refusals.retry_headers(error.status)
+    return Response(content, error.status, headers, "application/json")
 
 
 def page(directory: str, api: ASGIApp) -> Starlette:

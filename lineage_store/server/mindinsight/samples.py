@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE, SCALAR
-from lineage_store.server.decoding import Answer, Decoding, to_json
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, picture, read_integer, wrong_type
-from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
+from lineage_store.server.decoding import Content, Decoding, to_json
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, integer_of, picture, wrong_type
+from lineage_store.server.mindinsight.site import SAMPLES, Site, SiteJob
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ NO_DATA = "Invalid parameter value. Can not find any data in this train job by g
 
 
 @dataclass(frozen=True, slots=True)
-class Payload:
+class KeptPayload:
     """A payload: what its endpoint shows of it, and where it is. A process that decodes it needs no more."""
 
     step: int
@@ -41,21 +41,21 @@ class Payload:
     source: PayloadSource
 
 
-def described(samples: Iterable[PayloadSample]) -> list[Payload]:
+def located(samples: Iterable[PayloadSample]) -> list[KeptPayload]:
     """Return payloads of the store as endpoints hand them to processes."""
-    return [Payload(each.step, each.wall_time, each.shape, each.dtype, each.source) for each in samples]
+    return [KeptPayload(each.step, each.wall_time, each.shape, each.dtype, each.source) for each in samples]
 
 
-def decoded(
-    make: Callable[..., Answer], payloads: Sequence[Payload], *arguments: object
-) -> Answer | Decoding:
+def in_process(
+    make: Callable[..., Content], payloads: Sequence[KeptPayload], *arguments: object
+) -> Content | Decoding:
     """Have `make(*arguments)` called in a process, which reads these payloads; without any, call it here."""
     if not payloads:
         return make(*arguments)
     return Decoding(make, arguments, [each.source for each in payloads])
 
 
-def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float]]:
+def kept_scalars(site: Site, job: SiteJob, tag: str) -> list[tuple[float, int, float]]:
     """Return the kept samples (wall time in unix s, step, value) of a scalar; `tag` as in the store."""
     recorded = site.store.recorded_scalars(site.base_dir, job.train_id, tag)
     files = [(part.file_time, part.log_file, part.samples.steps) for part in recorded]
@@ -69,8 +69,8 @@ def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float
 
 
 def kept_payloads(
-    site: Site, job: Job, plugin: str, tag: str, *, most_long: int | None = None
-) -> list[Payload]:
+    site: Site, job: SiteJob, plugin: str, tag: str, *, most_long: int | None = None
+) -> list[KeptPayload]:
     """Return the kept payloads of a tag; `plugin` and `tag` as in the store.
 
     Samples whose first dimension is greater than `most_long` are left out before sampling.
@@ -80,12 +80,12 @@ def kept_payloads(
         files = [(part.file_time, part.log_file, part.samples) for part in recorded]
         return _kept(files, SAMPLES[plugin] * site.limits)
 
-    return described(
+    return located(
         site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag, choose, most_long=most_long)
     )
 
 
-def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
+def stored_tag(job: SiteJob, plugin: str, tag: str, otherwise: RefusedError) -> str:
     """Return the store's name of a tag. Raises `otherwise` if the job has no such tag."""
     found = job.stored_tag(plugin, tag)
     if found is None:
@@ -192,16 +192,16 @@ _NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_D
 _NO_NUMBER = wrong_type("scalar_value", "number")
 
 
-def scalar_metadata(site: Site, query: Query) -> Answer:
+def get_scalar_metadata(site: Site, query: Query) -> Content:
     """Return one curve."""
     train_id, tag = query.required("train_id"), query.required("tag")
     values = _values(site, site.job(train_id), tag)
     if values is None:
         raise _NO_SCALAR
-    return Answer(to_json({"metadatas": values}))
+    return Content(to_json({"metadatas": values}))
 
 
-def scalars(site: Site, query: Query) -> Answer:
+def get_scalars(site: Site, query: Query) -> Content:
     """Return the curves of several tags of several jobs, without those that do not exist."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     jobs = site.jobs(train_ids)
@@ -212,10 +212,10 @@ def scalars(site: Site, query: Query) -> Answer:
         for tag in tags
         if (values := _values(site, jobs[train_id], tag)) is not None
     ]
-    return Answer(to_json({"scalars": found}))
+    return Content(to_json({"scalars": found}))
 
 
-def _values(site: Site, job: Job, tag: str) -> list[dict[str, Any]] | None:
+def _values(site: Site, job: SiteJob, tag: str) -> list[dict[str, Any]] | None:
     stored = job.stored_tag(SCALAR, tag)
     if stored is None:
         if job.has_tag(tag):
@@ -234,7 +234,7 @@ NEWEST = -1
 """The step that stands for the newest image."""
 
 
-def image_metadata(site: Site, query: Query) -> dict[str, Any]:
+def get_image_metadata(site: Site, query: Query) -> dict[str, Any]:
     """Describe the images of a tag that MindInsight would have kept."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
@@ -246,22 +246,22 @@ def image_metadata(site: Site, query: Query) -> dict[str, Any]:
     return {"metadatas": shown}
 
 
-def single_image(site: Site, query: Query) -> Answer | Decoding:
+def get_image(site: Site, query: Query) -> Content | Decoding:
     """Return the recorded bytes of an image, of any recorded step."""
     train_id, tag = query.required("train_id"), query.required("tag")
-    step = read_integer("step", query.required("step"))
+    step = integer_of("step", query.required("step"))
     job = site.job(train_id)
     stored = stored_tag(job, IMAGE, tag, _no_image(NO_DATA))
     samples = kept_payloads(site, job, IMAGE, stored)
     found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
     if not found:
-        found = described(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
+        found = located(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
     if not found:
         raise _no_image("Can not find the step with given train job id and tag.")
-    return decoded(_shown, found[:1], found[0])
+    return in_process(_shown, found[:1], found[0])
 
 
-def _shown(payload: Payload) -> Answer:
+def _shown(payload: KeptPayload) -> Content:
     try:
         return picture(payload.source.read().png)
     except PayloadUnavailableError:

@@ -1,6 +1,6 @@
 """What endpoints read: one base dir of the store, and the jobs in it with the tags that MindInsight would have loaded.
 
-In: an open store, settings. Out: `Site`, which returns `Job`s with their tags under MindInsight's names.
+In: an open store, settings. Out: `Site`, which returns `SiteJob`s with their tags under MindInsight's names.
 Promises: endpoints find every job of the base dir, not only those in a cache as in MindInsight. The number of tags of a
 job is limited as in MindInsight, times the setting `mindinsight_limits`.
 """
@@ -20,7 +20,7 @@ from lineage_store.server.mindinsight.protocol import (
     Query,
     RefusedError,
     missing,
-    no_such_job,
+    unknown_job,
     wrong_type,
     wrong_value,
 )
@@ -49,7 +49,7 @@ IN_MANAGER = "Can not find the train job in data manager."
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SiteJob:
     """A train job and its tags."""
 
     train_id: str
@@ -81,19 +81,21 @@ class Site:
     opened: set[str]
     """Jobs that clients have opened since the server started."""
 
-    def jobs(self, train_ids: Sequence[str]) -> dict[str, Job]:
+    def jobs(self, train_ids: Sequence[str]) -> dict[str, SiteJob]:
         """Return the jobs that the store knows, by train id."""
         if not (self.base_dir and train_ids):
             return {}
         named = list(dict.fromkeys(train_ids))
         found = self.store.job_contents(self.base_dir, named, most_tags=MOST_TAGS * self.limits)
-        return {name: Job(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()}
+        return {
+            name: SiteJob(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()
+        }
 
-    def job(self, train_id: str, otherwise: str = IN_CACHE) -> Job:
-        """Return a job. Raises the refusal `no_such_job(otherwise)` if the store does not know it."""
+    def job(self, train_id: str, otherwise: str = IN_CACHE) -> SiteJob:
+        """Return a job. Raises the refusal `unknown_job(otherwise)` if the store does not know it."""
         found = self.jobs([train_id]).get(train_id)
         if found is None:
-            raise no_such_job(otherwise)
+            raise unknown_job(otherwise)
         return found
 
     def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
@@ -141,7 +143,7 @@ def _file_order(name: str) -> tuple[int, list[int]]:
 MOST_JOBS = 999
 
 
-def train_jobs(site: Site, query: Query) -> dict[str, Any]:
+def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:
     """Return a page of the jobs, newest first, or the one job that the request names."""
     offset, limit = query.page(default=10, most=MOST_JOBS)
     train_id = query.get("train_id")
@@ -162,7 +164,7 @@ def train_jobs(site: Site, query: Query) -> dict[str, Any]:
     }
 
 
-def plugins(site: Site, query: Query) -> dict[str, Any]:
+def get_plugins(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's tags; with `manual_update` the job counts as loaded from now on."""
     manual = [*query.all("manual_update"), "false"][0].lower()
     if manual not in ("true", "false"):
@@ -178,7 +180,7 @@ def plugins(site: Site, query: Query) -> dict[str, Any]:
     return {"plugins": shown}
 
 
-def single_job(site: Site, query: Query) -> dict[str, Any]:
+def get_single_job(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's tags of one plugin."""
     plugin, train_id = query.required("plugin_name"), query.required("train_id")
     if plugin not in PLUGIN_NAMES:
@@ -189,7 +191,7 @@ def single_job(site: Site, query: Query) -> dict[str, Any]:
     return {"train_jobs": [shown]}
 
 
-def train_job_caches(site: Site, body: Any) -> dict[str, Any]:
+def load_jobs(site: Site, body: Any) -> dict[str, Any]:
     """Return whether each job was loaded; from now on they all count as loaded."""
     wanted = body.get("train_ids") if isinstance(body, dict) else None
     if wanted is None:
@@ -214,7 +216,7 @@ def _shown(site: Site, jobs: Sequence[TrainJob]) -> list[dict[str, Any]]:
     return [_job(job, known[job.train_id], loaded) for job in jobs if job.train_id in known]
 
 
-def _job(job: TrainJob, known: Job, loaded: set[str]) -> dict[str, Any]:
+def _job(job: TrainJob, known: SiteJob, loaded: set[str]) -> dict[str, Any]:
     return {
         "train_id": job.train_id,
         "relative_path": job.train_id,
@@ -232,7 +234,7 @@ def _job(job: TrainJob, known: Job, loaded: set[str]) -> dict[str, Any]:
     }
 
 
-def _cache_status(job: Job, loaded: set[str]) -> str:
+def _cache_status(job: SiteJob, loaded: set[str]) -> str:
     return "CACHED" if job.train_id in loaded and job.contents.summary_files else "NOT_IN_CACHE"
 
 

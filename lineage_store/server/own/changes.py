@@ -25,7 +25,7 @@ from lineage_store.server.asking import Ask, JsonResponse
 from lineage_store.server.decoding import client_of, to_json
 from lineage_store.server.own import models
 from lineage_store.server.own.names import key_of, url_of
-from lineage_store.server.refusals import kind_of
+from lineage_store.server.refusals import problem_kind
 from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ router = APIRouter(tags=["changes"])
 Since = Annotated[str | None, Query(description="Token of an earlier answer; now: only what comes.")]
 
 
-@router.get("/changes", response_model=models.ChangesPage)
-async def changes(
+@router.get("/changes", response_model=models.ChangesAnswer)
+async def list_changes(
     ask: Ask, since: Since = None, limit: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 500
 ) -> Response:
     """What has changed since a token, and the token to go on with; without one, everything there is.
@@ -50,14 +50,14 @@ async def changes(
 
     def question(store: LineageStore) -> dict[str, Any]:
         answer = store.changes(since, limit=limit)
-        found = list(map(shown, answer.changes))
+        found = list(map(_described, answer.changes))
         return {"changes": found, "since": answer.since, "more": answer.more}
 
     return JsonResponse(await ask(question))
 
 
-def shown(change: Change) -> dict[str, object]:
-    """Return a change in the form of `models.Change`."""
+def _described(change: Change) -> dict[str, object]:
+    """Return a change in the form of `models.ChangeAnswer`."""
     base_dir, train_id = change.base_dir, change.train_id
     return {
         "kind": change.kind,
@@ -98,7 +98,7 @@ class EventStream(StreamingResponse):
 
 # OpenAPI cannot describe an endless stream: a program that calls every documented endpoint would wait for ever.
 @router.get("/events", response_class=EventStream, include_in_schema=False)
-async def events(
+async def stream_events(
     request: Request, ask: Ask, since: Since = None, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventStream:
     """Stream the changes as they happen.
@@ -266,7 +266,7 @@ class Watcher:
             try:
                 self._look(self._follower)
             except MindInsightException as error:
-                self._tell_state(kind_of(error), error.message, error.hint or "")
+                self._tell_state(problem_kind(error), error.message, error.hint or "")
             except Exception as error:
                 if self._trouble != _UNFORESEEN:
                     log.error("Looking for changes failed.", exc_info=error)
@@ -310,7 +310,7 @@ async def _page(ask: Asker, since: str, until: str) -> Changes:
 
 
 def _of_changes(answer: Changes) -> bytes:
-    return _event("changes", {"changes": list(map(shown, answer.changes))}, answer.since)
+    return _event("changes", {"changes": list(map(_described, answer.changes))}, answer.since)
 
 
 def _event(kind: str, data: Mapping[str, object], token: str = "") -> bytes:
