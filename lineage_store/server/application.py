@@ -27,7 +27,14 @@ from lineage_store.config import Settings
 from lineage_store.errors import ConfigError
 from lineage_store.server import monitoring, refusals
 from lineage_store.server.asking import State
-from lineage_store.server.guard import Caught, Guard, Heads, SafeHeaders, policy_of, refuse_unknown_parameters
+from lineage_store.server.guard import (
+    Guard,
+    caught,
+    heads,
+    policy_of,
+    refuse_unknown_parameters,
+    safe_headers,
+)
 from lineage_store.server.mindinsight import routes
 from lineage_store.server.own import changes, job, jobs, models, samples
 from lineage_store.server.own.changes import Watcher, ended_by_signals
@@ -84,11 +91,11 @@ def application_for(settings: Settings) -> FastAPI:
         app.include_router(router, prefix=api, responses=_PROBLEM, dependencies=checks)
     app.include_router(monitoring.router, prefix=prefix)
     app.include_router(router_at(prefix))
-    app.add_middleware(Heads, beside=f"{prefix}{routes.BEGIN}")
+    app.add_middleware(heads, beside=f"{prefix}{routes.BEGIN}")
     app.add_middleware(Guard, policy=policy)
-    app.add_middleware(Caught)
-    app.add_middleware(SafeHeaders)
-    app.add_middleware(monitoring.Counted, metrics=app.state.metrics)
+    app.add_middleware(caught)
+    app.add_middleware(safe_headers)
+    app.add_middleware(monitoring.counted, metrics=app.state.metrics)
     return app
 
 

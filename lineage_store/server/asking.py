@@ -29,10 +29,11 @@ from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 from lineage_store.server.decoding import (
+    ANYBODY,
+    Client,
     Content,
     Decoders,
     Decoding,
-    Gone,
     Places,
     answered_or_gone,
     client_of,
@@ -89,39 +90,30 @@ class State:
     async def ask(
         self,
         question: Callable[[LineageStore], T],
+        client: Client = ANYBODY,
         *,
-        client: str = "",
         heavy: bool = False,
-        gone: Gone | None = None,
     ) -> T:
         """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
 
-        Args:
-            client: who asks, as `client_of` names it.
-            heavy: the question may take long, or its answer much memory.
-            gone: returns when nobody waits for the answer any more; the question is then cancelled.
+        `heavy`: the question may take long, or its answer much memory. It is cancelled when the client has gone.
         """
-        async with self._heavy_place(client, heavy), self._places.place(client):
-            return await self._asked(question, gone)
+        async with self._heavy_place(client, heavy), self._places.place(client.name):
+            return await self._asked(question, client)
 
     async def decoded(
-        self,
-        question: Callable[[LineageStore], Content | Decoding],
-        *,
-        client: str = "",
-        heavy: bool = False,
-        gone: Gone | None = None,
+        self, question: Callable[[LineageStore], Content | Decoding], client: Client, *, heavy: bool = False
     ) -> Content:
         """Return the answer to a question that may read log files, which a process does. Raises as `Decoders.answer`.
 
         The arguments are those of `ask`.
         """
         async with self._heavy_place(client, heavy):
-            async with self._places.place(client):
-                found = await self._asked(question, gone)
-            return found if isinstance(found, Content) else await self._decoders.answer(found, client, gone)
+            async with self._places.place(client.name):
+                found = await self._asked(question, client)
+            return found if isinstance(found, Content) else await self._decoders.answer(found, client)
 
-    async def _asked(self, question: Callable[[LineageStore], T], gone: Gone | None) -> T:
+    async def _asked(self, question: Callable[[LineageStore], T], client: Client) -> T:
         cancellation = Cancellation()
 
         def answer() -> T:
@@ -130,7 +122,7 @@ class State:
 
         asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
         try:
-            await answered_or_gone(asked, gone)
+            await answered_or_gone(asked, client)
         finally:
             if not asked.done():
                 await asyncio.to_thread(cancellation.cancel)
@@ -146,12 +138,12 @@ class State:
                 opened.close()
 
     @asynccontextmanager
-    async def _heavy_place(self, client: str, heavy: bool) -> AsyncIterator[None]:
+    async def _heavy_place(self, client: Client, heavy: bool) -> AsyncIterator[None]:
         if not heavy:
             yield
             return
         try:
-            await asyncio.wait_for(self._heavy.take(client), HEAVY_WAIT_S)
+            await asyncio.wait_for(self._heavy.take(client.name), HEAVY_WAIT_S)
         except TimeoutError:
             most = self.settings.serve_heavy_reads
             raise RequestRefusedError(
@@ -163,7 +155,7 @@ class State:
         try:
             yield
         finally:
-            self._heavy.give_back(client)
+            self._heavy.give_back(client.name)
 
 
 class Asker:
@@ -171,24 +163,21 @@ class Asker:
 
     def __init__(self, state: State, request: Request) -> None:
         self.state, self.request = state, request
+        self._client = Client(client_of(request.scope), self._gone)
 
     async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
         """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
-        return await self.state.ask(
-            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
-        )
+        return await self.state.ask(question, self._client, heavy=heavy)
 
     async def decoded(
         self, question: Callable[[LineageStore], Content | Decoding], *, heavy: bool = False
     ) -> Content:
         """Content a question that reads log files, until the client disconnects; see `State.decoded`."""
-        return await self.state.decoded(
-            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
-        )
+        return await self.state.decoded(question, self._client, heavy=heavy)
 
     async def change(self, change: Callable[[LineageStore], T]) -> T:
         """Run a change of the store to its end, even if the client disconnects."""
-        return await self.state.ask(change, client=client_of(self.request.scope))
+        return await self.state.ask(change, Client(self._client.name))
 
     async def _gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":

@@ -56,8 +56,19 @@ _GIVEN_UP_S = 1.0
 """How long a killed process is waited for: one that waits for a disk does not end before the disk answers."""
 _QUICK_S = 0.05
 """Only after this time is it checked whether the client has disconnected: most questions are quicker."""
-Gone = Callable[[], Coroutine[Any, Any, None]]
-"""Returns when nobody waits for the answer any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks."""
+
+    name: str = ""
+    """As `client_of` returns it."""
+    gone: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Returns when nobody waits for the answer any more."""
+
+
+ANYBODY = Client()
 
 
 def client_of(scope: Mapping[str, Any]) -> str:
@@ -137,15 +148,15 @@ class Places:
         self._taken[client] += 1
 
 
-async def answered_or_gone(asked: asyncio.Future[Any], gone: Gone | None) -> None:
+async def answered_or_gone(asked: asyncio.Future[Any], client: Client) -> None:
     """Wait until there is an answer, or nobody waits for it any more."""
-    if gone is None:
+    if client.gone is None:
         await asyncio.wait({asked})
         return
     done, _ = await asyncio.wait({asked}, timeout=_QUICK_S)
     if done:
         return
-    leaving: asyncio.Future[None] = asyncio.create_task(gone())
+    leaving: asyncio.Future[None] = asyncio.create_task(client.gone())
     either: set[asyncio.Future[Any]] = {asked, leaving}
     try:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -256,16 +267,16 @@ class Decoders:
         self._idle = list(self._all)
         self._free, self._waiting = Places(self._most), Counter[str]()
 
-    async def answer(self, decoding: Decoding, client: str = "", gone: Gone | None = None) -> Content:
-        """Return the answer for a client; end the process when `gone` returns or the task is cancelled.
+    async def answer(self, decoding: Decoding, client: Client = ANYBODY) -> Content:
+        """Return the answer for a client; end the process when it has gone or the task is cancelled.
 
         Raises what the function raises, PayloadTooCostlyError, and RequestRefusedError if no process becomes free.
         """
-        process = await self._taken(decoding.subject, client)
+        process = await self._taken(decoding.subject, client.name)
         asked = _in_thread(process.answer, decoding)
-        asked.add_done_callback(lambda _: self._give_back(process, client))
+        asked.add_done_callback(lambda _: self._give_back(process, client.name))
         try:
-            await answered_or_gone(asked, gone)
+            await answered_or_gone(asked, client)
         finally:
             await _ended(asked, process.worker)
         if not asked.done():

@@ -339,20 +339,12 @@ def _too_large(most: int) -> RequestRefusedError:
     )
 
 
-class Heads:
-    """ASGI middleware that answers HEAD like GET, but without the body (RFC 9110).
+def heads(app: ASGIApp, beside: str) -> ASGIApp:
+    """Answer HEAD like GET, but without the body (RFC 9110), except at paths that begin with `beside`."""
 
-    Args:
-        beside: what the paths begin with at which HEAD is left to the application.
-    """
-
-    def __init__(self, app: ASGIApp, beside: str) -> None:
-        self._app, self._beside = app, beside
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; for HEAD, send only the head of the answer to GET."""
-        if scope.get("method") != "HEAD" or scope["path"].startswith(self._beside):
-            await self._app(scope, receive, send)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") != "HEAD" or scope["path"].startswith(beside):
+            await app(scope, receive, send)
             return
         as_get = {**scope, "method": "GET"}
 
@@ -363,25 +355,20 @@ class Heads:
                 await send({"type": "http.response.body"})
 
         try:
-            await self._app(as_get, receive, without_body)
+            await app(as_get, receive, without_body)
         finally:
             scope.update(as_get, method="HEAD")  # also for the answer to an exception
 
+    return answer
 
-class Caught:
-    """ASGI middleware that answers a request which ended in an unforeseen exception.
+
+def caught(app: ASGIApp) -> ASGIApp:
+    """Answer a request that ended in an unforeseen exception; amid an answer it is raised, which cuts the connection.
 
     Starlette runs a handler of `Exception` outside of all middleware, where answers are not counted and get no headers.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on. An exception in the middle of an answer is raised, so that the connection is cut."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
 
         async def noting(message: Message) -> None:
@@ -390,22 +377,19 @@ class Caught:
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await app(scope, receive, noting)
         except Exception as error:
-            if has_begun:
+            if has_begun or scope["type"] != "http":
                 raise
             await refusals.response_of_anything(error)(scope, receive, send)
 
+    return answer
 
-class SafeHeaders:
-    """ASGI middleware that gives answers, refusals included, the headers that limit what a browser may do with them."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+def safe_headers(app: ASGIApp) -> ASGIApp:
+    """Give answers, refusals included, the headers that limit what a browser may do, where they set none themselves."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add the headers that its answer does not set itself."""
-
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers: Any = MutableHeaders(scope=message)
@@ -413,4 +397,6 @@ class SafeHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, sending)
+        await app(scope, receive, sending)
+
+    return answer

@@ -68,7 +68,7 @@ _DOCUMENT = "The document at /api/v1/openapi.json says what is allowed."
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Make an application answer errors with problems; `Caught` does so for unforeseen exceptions."""
+    """Make an application answer errors with problems; `guard.caught` does so for unforeseen exceptions."""
     app.add_exception_handler(MindInsightException, _of_error)
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(HTTPException, _of_http)

@@ -1,8 +1,8 @@
-"""The nodes of a graph while it is being built. Their order matters: all answers list nodes in this order.
+"""The nodes of a graph while it is being built: read, connected by name, perhaps reduced to the optimized view, scoped.
 
-In: nodes. Out: `Nodes`, which finds them by name and by id. Promises: a renamed node moves to the end, and so do its
-neighbours' edges to it. Unless a step copies it, an edge is one dict shared by both its ends: a change at one end is
-visible at the other.
+In: a graph as plain values. Out: `Nodes`, which finds them by name and by id; all answers list nodes in their order.
+Promises: a renamed node moves to the end, and so do its neighbours' edges to it. Unless a step copies it, an edge is
+one dict shared by both its ends: a change at one end is visible at the other.
 """
 
 from __future__ import annotations
@@ -11,12 +11,31 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+Mode = Literal["normal", "optimize"]
+_LEAST_GROUP: Mapping[Mode, int] = {"normal": 5, "optimize": 10}
+"""How many nodes of one type in one scope make a group."""
+_DEEPEST = 100
+"""The most nested scopes: each part of a name becomes a node, and the work grows with the square of the parts."""
 PARAMETER, CONST = "Parameter", "Const"
 NAME_SCOPE, AGGREGATION_SCOPE = "name_scope", "aggregation_scope"
 Edge = dict[str, Any]
 EDGE_SETS = ("inputs", "outputs", "proxy_inputs", "proxy_outputs")
+Raw = Mapping[str, Any]
+"""A graph of a log file, or a part of one, as plain values."""
+_PASSING_ON = ("Load", "TupleGetItem", "MakeTuple", "UpdateState")
+"""Operations that load, pack or order values."""
+_PLUGIN_AT_END = re.compile(
+    r"\[:(image|scalar|graph|optimized_graph|histogram|tensor|loss_landscape)\]\Z", re.IGNORECASE
+)
+_DYNAMIC = ("input_is_dynamic_shape", "output_is_dynamic_shape")
+_TENSOR, _TUPLE, _UNDEFINED = "DT_TENSOR", "DT_TUPLE", "DT_UNDEFINED"
+_UNKNOWN = {
+    f"DT_{name}"
+    for name in ("COMPLEX64", "COMPLEX128", "BASE_COMPLEX", "BFLOAT16", "BFLOATS16", "INT4", "SLICE")
+}
+"""Types that are newer than MindInsight, which treats them as undefined."""
 
 
 @dataclass(slots=True, eq=False)
@@ -148,26 +167,25 @@ def _inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
                     scope.connect(edges, name, edge)
 
 
-# ---- Reads the operations, parameters and constants of a graph from a log file, and connects them by name
-# In: a graph as plain values. Out: `Nodes` without scopes. Raises ValueError for a name that MindInsight's page
-# cannot draw: MindInsight then shows no graph at all.
+def build(graph: Raw, mode: Mode) -> Nodes:
+    """Return a graph in nested scopes. Raises ValueError for one that MindInsight's page cannot draw."""
+    if mode == "optimize":
+        nodes = _optimized_nodes(graph)
+    else:
+        nodes = _read_nodes(graph)
+        _connect_inputs(nodes)
+        _connect_outputs(nodes)
+    if any(node.name.count("/") > _DEEPEST for node in nodes):
+        raise ValueError("Its scopes are nested too deep.")
+    _add_scopes(nodes, _LEAST_GROUP[mode])
+    return nodes
 
 
-_PLUGIN_AT_END = re.compile(
-    r"\[:(image|scalar|graph|optimized_graph|histogram|tensor|loss_landscape)\]\Z", re.IGNORECASE
-)
-_DYNAMIC = ("input_is_dynamic_shape", "output_is_dynamic_shape")
-_TENSOR, _TUPLE, _UNDEFINED = "DT_TENSOR", "DT_TUPLE", "DT_UNDEFINED"
-_UNKNOWN = {
-    f"DT_{name}"
-    for name in ("COMPLEX64", "COMPLEX128", "BASE_COMPLEX", "BFLOAT16", "BFLOATS16", "INT4", "SLICE")
-}
-"""Types that are newer than MindInsight, which treats them as undefined."""
-Raw = Mapping[str, Any]
+def _read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation: False) -> Nodes:
+    """Return the nodes of a graph, in its order, without scopes, with their inputs keyed by id.
 
-
-def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation: False) -> Nodes:
-    """Return the nodes of a graph, in its order, with their inputs keyed by id."""
+    Raises ValueError for a name that MindInsight's page cannot draw: MindInsight then shows no graph at all.
+    """
     nodes = Nodes()
     for order, operation in enumerate(graph["nodes"]):
         if operation["name"] and not is_left_out(operation):
@@ -184,7 +202,7 @@ def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation
     return nodes
 
 
-def connect_inputs(nodes: Nodes) -> None:
+def _connect_inputs(nodes: Nodes) -> None:
     """Replace the ids of inputs by names; drop inputs whose id no node has."""
     for node in nodes:
         for node_id, edge in list(node.inputs.items()):
@@ -193,7 +211,7 @@ def connect_inputs(nodes: Nodes) -> None:
                 node.connect("inputs", source.name, _described(edge, source))
 
 
-def connect_outputs(nodes: Nodes) -> None:
+def _connect_outputs(nodes: Nodes) -> None:
     """Give each operation its outputs, derived from the inputs of other nodes."""
     for node in nodes:
         for name, edge in node.inputs.items():
@@ -274,20 +292,15 @@ def _drawable(name: str) -> str:
     return name
 
 
-# ---- The optimized view of a graph: the forward computation without operations that only pass values on
-# In: a graph as plain values. Out: connected `Nodes`. Promises: operations of the gradients and of the optimizer are
-# left out. Operations that load, pack or order values are removed, and their neighbours are connected directly.
+def _optimized_nodes(graph: Raw) -> Nodes:
+    """Return the connected nodes of the optimized view: those of the forward computation.
 
-
-_PASSING_ON = ("Load", "TupleGetItem", "MakeTuple", "UpdateState")
-
-
-def optimized_nodes(graph: Raw) -> Nodes:
-    """Return the nodes of the optimized view."""
-    nodes = read_nodes(graph, _is_of_training)
-    connect_inputs(nodes)
+    Operations that only pass values on are removed, and their neighbours are connected directly.
+    """
+    nodes = _read_nodes(graph, _is_of_training)
+    _connect_inputs(nodes)
     _bypass(nodes, "inputs")
-    connect_outputs(nodes)
+    _connect_outputs(nodes)
     _bypass(nodes, "outputs")
     nodes.remove([node.name for node in nodes if node.type in _PASSING_ON])
     nodes.remove([node.name for node in nodes.operations() if not node.inputs and not node.outputs])
@@ -335,14 +348,11 @@ def _lift_lonely_types(nodes: Nodes) -> None:
             nodes.rename(node, f"{node.scope.rpartition('/')[0]}/{node.base_name}")
 
 
-# ---- Adds scopes: groups of nodes of one type, a node for each part of a name, copies of parameters where they are
-# used
-# In: connected `Nodes`. Out: the same `Nodes` with scopes, their edges and the numbers of their children. Each step
-# of `add_scopes` needs the results of the steps before it.
+def _add_scopes(nodes: Nodes, least_group: int) -> None:
+    """Group and nest connected nodes; `least_group` nodes of one type in one scope make a group.
 
-
-def add_scopes(nodes: Nodes, least_group: int) -> None:
-    """Group and nest the nodes; `least_group` nodes of one type in one scope make a group."""
+    Each step needs the results of the steps before it.
+    """
     _move_to_users(nodes, PARAMETER)
     _group(nodes, least_group)
     _lay_out_parameters(nodes)
@@ -373,17 +383,10 @@ def _move_to_users(nodes: Nodes, type_: str) -> None:
 def _copy(nodes: Nodes, name: str, copied: str, scope: str) -> Node:
     original = nodes.get(name)
     assert original is not None
+    no_edges: dict[str, Any] = {edges: {} for edges in EDGE_SETS}
+    attributes = dict(original.attributes)
     return replace(
-        original,
-        name=copied,
-        id=copied,
-        scope=scope,
-        is_dynamic=False,
-        attributes=dict(original.attributes),
-        inputs={},
-        outputs={},
-        proxy_inputs={},
-        proxy_outputs={},
+        original, name=copied, id=copied, scope=scope, is_dynamic=False, attributes=attributes, **no_edges
     )
 
 

@@ -1,4 +1,9 @@
-"""`datavisual/histograms`: the histograms of a tag, with the same buckets for all samples."""
+"""`datavisual/histograms`: the histograms of a tag, with the same buckets from the least value of all to the greatest.
+
+In: the buckets of each sample as they were written. Out: for each sample the same number of rows [left, width,
+count], all of one width. Promises: MindInsight's numbers to the last bit, which is why the order of additions must
+not change. Counts are rounded up in each bucket, so that their sum may exceed the number of values.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,10 @@ from lineage_store.server.mindinsight.samples import (
 from lineage_store.server.mindinsight.site import Site
 
 _NOT_THERE = "Histogram value is not exist. Detail:"
+Bucket = tuple[float, float, int]
+"""Left edge, width, count."""
+MOST_BUCKETS = 90
+"""MindInsight leaves out a histogram that was written with more buckets."""
 
 
 def get_histograms(site: Site, query: Query) -> Content | Decoding:
@@ -47,18 +56,6 @@ def _read(payload: KeptPayload) -> WrittenHistogram:
         raise RefusedError("5054500F", f"{_NOT_THERE} Its log file is gone or has changed.") from None
     columns = (read.left.tolist(), read.width.tolist(), read.count.tolist())
     return histogram(list(zip(*columns, strict=True)), read.statistics.min, read.statistics.max)
-
-
-# ---- Converts the histograms of a tag to common buckets, from the least value of all to the greatest. Pure
-# In: the buckets of each sample as they were written. Out: for each sample the same number of rows [left, width,
-# count], all of one width. Promises: MindInsight's numbers to the last bit, which is why the order of additions must
-# not change. Counts are rounded up in each bucket, so that their sum may exceed the number of values.
-
-
-Bucket = tuple[float, float, int]
-"""Left edge, width, count."""
-MOST_BUCKETS = 90
-"""MindInsight leaves out a histogram that was written with more buckets."""
 
 
 @dataclass(frozen=True, slots=True)

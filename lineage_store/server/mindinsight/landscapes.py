@@ -18,6 +18,8 @@ from lineage_store.server.mindinsight.samples import KeptPayload, in_process, ke
 from lineage_store.server.mindinsight.site import IN_MANAGER, LOSS_LANDSCAPE, Site, SiteJob
 
 NO_LANDSCAPE, MALFORMED = "50545017", "50540002"
+_MASK = (1 << 64) - 1
+_INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _LINEAGE = [field.name for field in LISTED if field.type == "float" or field.name in ("network", "optimizer")]
 
 
@@ -129,18 +131,12 @@ def _as_text(value: Any) -> str | None:
     return f"{value:6e}" if isinstance(value, float | int) else value
 
 
-# ---- The id that MindInsight gives to the intervals of a landscape: Python's hash of their text. Pure
-# In: a list of steps or epochs. Out: a 64-bit number in decimal, the hash that Python 3.11 and newer compute with
-# PYTHONHASHSEED=0: SipHash-1-3 with a key of zeros. In MindInsight the id changes with every start; here it is
-# stable.
-
-
-_MASK = (1 << 64) - 1
-_INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-
-
 def interval_id(intervals: Sequence[int]) -> str:
-    """Return the id of these intervals."""
+    """Return the id of these steps or epochs: Python's hash of their text, a 64-bit number in decimal.
+
+    It is the hash of Python 3.11 and newer with PYTHONHASHSEED=0: SipHash-1-3 with a key of zeros. In MindInsight the
+    id changes with every start; here it is stable.
+    """
     number = _siphash13(str(list(intervals)).encode())
     return str(number - (1 << 64) if number >> 63 else number)
 

@@ -18,6 +18,7 @@ from lineage_store.plain_values import for_json
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
 from lineage_store.server.decoding import Content
 
+_MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
 METHODS = ("GET", "POST", "PUT", "DELETE")
 HEADERS = {
     "X-Frame-Options": "SAMEORIGIN",
@@ -158,17 +159,12 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-# ---- A cache of answers: MindInsight's page repeats the same requests every ten seconds, in every tab
-# In: keys made of a request and the state of the store; answers. Out: the answer of a key. Promises: at most 64 MiB,
-# from which the least recently used answers are removed; answers above 8 MiB are not stored. Threads may share a
-# cache.
-
-
-_MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
-
-
 class KeptAnswers:
-    """A cache of answers, by key."""
+    """A cache of answers, because MindInsight's page repeats the same requests every ten seconds, in every tab.
+
+    Keys are made of a request and the state of the store. The answers used least recently are removed; one above
+    `_MOST_OF_ONE` bytes is not stored. Threads may share a cache.
+    """
 
     def __init__(self) -> None:
         self._answers: OrderedDict[Hashable, Content] = OrderedDict()

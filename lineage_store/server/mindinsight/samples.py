@@ -1,7 +1,9 @@
-"""The samples of a tag that MindInsight would have kept, for all endpoints that show samples.
+"""The samples of a tag that MindInsight would have kept, and the scalars and images among them.
 
-In: a job, a plugin, a tag. Out: the samples that survive MindInsight's sampling, ascending by step. A sample that is
-requested by its step is read from the store instead, which has every step.
+In: a job, a plugin, a tag. Out: the samples that survive MindInsight's sampling, ascending by step; the answers of
+`datavisual/scalar/metadata`, `scalars`, `image/metadata` and `image/single-image`. Promises: the same samples as in
+MindInsight's charts, also after restarts of the training. The store keeps every step: an image that is requested by
+its step is read from the store.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSample, PayloadSource, Recorded
 
 
+NEWEST = -1
+"""The step that stands for the newest image."""
 NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
+_NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_DATA}")
+_NO_NUMBER = wrong_type("scalar_value", "number")
+Place = tuple[int, int]
+"""Index of a run, and index of a sample in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +112,6 @@ def _kept(files: Sequence[tuple[int, str, NDArray[np.int64]]], most: int) -> lis
     return [(order[run], index) for run, index in kept(runs, most)]
 
 
-# ---- Which samples of a tag MindInsight keeps: a simulation of its reservoir sampling. Pure
-# In: the steps of a tag, file by file in the order in which MindInsight reads them; how many it keeps. Out: the steps
-# that it would still have, ascending. Promises: the same samples as MindInsight's server, also after restarts of the
-# training, and always the newest one. The store keeps every step: this only serves to reproduce MindInsight's charts.
-
-
-Place = tuple[int, int]
-"""Index of a run, and index of a sample in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """The steps of a tag in one log file, ascending; `file_time` in unix s."""
@@ -123,7 +121,12 @@ class Run:
 
 
 def kept(runs: Sequence[Run], capacity: int) -> list[Place]:
-    """Return the places of the samples that survive, ascending by step."""
+    """Return the places of the samples that MindInsight's server would still have, ascending by step.
+
+    Args:
+        runs: in the order in which MindInsight reads them.
+        capacity: how many it keeps; the newest one always.
+    """
     if len(runs) == 1:
         return [(0, index) for index in _kept_of_one(len(runs[0].steps), capacity)]
     reservoir = Reservoir(capacity)
@@ -183,17 +186,12 @@ class Reservoir:
         del self._steps[index], self._file_times[index], self.places[index]
 
 
-# ---- `datavisual/scalar/metadata` and `datavisual/scalars`: curves, NaN and infinities as null
-# Answers may have very many numbers, so that the fast encoder of `answers` writes them; it may spell a number
-# differently from MindInsight (1e-5 for 1e-05), but never changes its value.
-
-
-_NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_DATA}")
-_NO_NUMBER = wrong_type("scalar_value", "number")
-
-
 def get_scalar_metadata(site: Site, query: Query) -> Content:
-    """Return one curve."""
+    """Return one curve, NaN and infinities as null.
+
+    It may have very many numbers, so that the fast encoder writes them. It may spell a number differently from
+    MindInsight (1e-5 for 1e-05), but never changes its value.
+    """
     train_id, tag = query.required("train_id"), query.required("tag")
     values = _values(site, site.job(train_id), tag)
     if values is None:
@@ -225,13 +223,6 @@ def _values(site: Site, job: SiteJob, tag: str) -> list[dict[str, Any]] | None:
         {"wall_time": wall_time, "step": step, "value": value if math.isfinite(value) else None}
         for wall_time, step, value in kept_scalars(site, job, stored)
     ]
-
-
-# ---- `datavisual/image/metadata` lists the images of a tag; `datavisual/image/single-image` returns one image
-
-
-NEWEST = -1
-"""The step that stands for the newest image."""
 
 
 def get_image_metadata(site: Site, query: Query) -> dict[str, Any]:

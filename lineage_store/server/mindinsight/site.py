@@ -1,8 +1,9 @@
 """What endpoints read: one base dir of the store, and the jobs in it with the tags that MindInsight would have loaded.
 
-In: an open store, settings. Out: `Site`, which returns `SiteJob`s with their tags under MindInsight's names.
-Promises: endpoints find every job of the base dir, not only those in a cache as in MindInsight. The number of tags of a
-job is limited as in MindInsight, times the setting `mindinsight_limits`.
+In: an open store, settings. Out: `Site`, which returns jobs with their tags under MindInsight's names; the answers of
+`datavisual/train-jobs`, `plugins`, `single-job`, `train-job-caches`. Promises: endpoints find every job of the base
+dir, not only those in a cache as in MindInsight. The number of tags of a job is limited as in MindInsight, times the
+setting `mindinsight_limits`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ OPTIMIZED = " (optimized)"
 SAMPLES = {SCALAR: 1000, IMAGE: 10, TENSOR: 20, HISTOGRAM: 50, LANDSCAPE: 500}
 """How many samples of a tag MindInsight keeps."""
 MOST_TAGS, MOST_TENSOR_TAGS, LOADED_JOBS = 300, 6, 15
+MOST_JOBS = 999
+"""Jobs on a page, at most."""
 IN_CACHE = "Can not find the given train job in cache."
 IN_MANAGER = "Can not find the train job in data manager."
 
@@ -135,12 +138,6 @@ def _file_order(name: str) -> tuple[int, list[int]]:
     """Return the sort key of MindInsight's reading order: the timestamp in a file's name, then descending by name."""
     timestamp = re.search(r"summary\.(\d+)", name)
     return int(timestamp[1]) if timestamp else 0, [-ord(character) for character in name]
-
-
-# ---- `datavisual/train-jobs`, `plugins`, `single-job`, `train-job-caches`: the list of jobs, and their tags
-
-
-MOST_JOBS = 999
 
 
 def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""`datavisual/tensors`: descriptions, statistics and histograms of tensors, or a slice of one."""
+"""`datavisual/tensors`: descriptions, statistics and histograms of tensors, or a two-dimensional slice of one.
+
+In: a query, in which a slice is a text such as `[0,:,::2]`. Out: nested lists and plain numbers. Promises:
+MindInsight's numbers; in slices, NaN and infinities are texts.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,9 @@ MOST_ELEMENTS = 10_000_000
 """Larger tensors have no statistics, histograms or slices."""
 MOST_SHOWN = 100_000
 """Elements of a slice, at most."""
+MOST_OPEN_DIMENSIONS = 2
+Array = NDArray[Any]
+Index = tuple[int | slice, ...]
 Values = list[dict[str, Any]]
 Asked = Sequence[tuple[str, str, Sequence[KeptPayload]]]
 """Train id, tag and tensors of each part of the answer."""
@@ -159,16 +166,6 @@ def _too_large(payload: KeptPayload) -> RefusedError:
 
 def _not_kept(detail: str) -> RefusedError:
     return RefusedError("50545014", f"Tensor data not in cache. Detail: {detail}")
-
-
-# ---- A tensor as MindInsight shows it: a slice of at most two dimensions, statistics, a histogram. Pure
-# In: an array, the text of a slice such as `[0,:,::2]`. Out: nested lists and plain numbers. Promises: MindInsight's
-# numbers; in slices, NaN and infinities are texts.
-
-
-MOST_OPEN_DIMENSIONS = 2
-Array = NDArray[Any]
-Index = tuple[int | slice, ...]
 
 
 def read_slice(text: str) -> Index:

@@ -1,4 +1,13 @@
-"""`GET changes`: the changes since a token, page by page. `server/own/changes.py` streams them as they happen."""
+"""`GET changes`: the changes since a token, page by page; `GET events` streams them as they happen.
+
+In: clients, each with the token up to which it has the changes (`since`, or `Last-Event-ID`, which browsers send when
+they reconnect). Out: pages; or events, one for each page, whose id is the token to continue from.
+Promises: a client that continues from its last token misses no change and gets none twice, even if the server or
+ingest restarts. A line is sent at least every HEARTBEAT_S. One thread polls for all clients, and none while there are
+no clients. Each event is encoded once. All clients share one bounded buffer of events; a client that falls behind it
+gets the event `resume`, reconnects, and reads what it missed from the database. All streams end when the process is
+told to end.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +27,6 @@ from starlette.types import Receive, Scope, Send
 
 from lineage_store.api import LineageStore
 from lineage_store.api.changes import MOST_CHANGES
-from lineage_store.api.reports import Change
 from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.program import Before, handled
 from lineage_store.server.asking import Ask, JsonResponse
@@ -30,9 +38,30 @@ from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
     from lineage_store.api.changes import Follower
-    from lineage_store.api.reports import Changes
+    from lineage_store.api.reports import Change, Changes
     from lineage_store.server.asking import Asker
 
+
+log = logging.getLogger(__name__)
+
+LOOKS_EVERY_S = 0.25
+HEARTBEAT_S = 25.0
+ENDS_WITHIN_S = 5.0
+"""How long `close` waits for the polling thread, which may hang in the database."""
+KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
+"""Limits of the buffer."""
+MOST_STREAMS = 2000
+"""Of all clients together; one has at most half of them."""
+PAGE = 500
+"""Changes in an event, at most."""
+RETRY_MS = 1000
+"""How long a browser waits before it reconnects."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Keeps proxies from caching or buffering the stream."""
+_HEARTBEAT = b":\n\n"
+_RESUME = b"event: resume\ndata: {}\n\n"
+_UNFORESEEN = "internal"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 router = APIRouter(tags=["changes"])
 
@@ -69,17 +98,6 @@ def _described(change: Change) -> dict[str, object]:
     }
 
 
-# ---- `GET events`: the changes of the store, as Server-Sent Events
-# In: the token up to which a client has the changes (`Last-Event-ID`, which browsers send when they reconnect, or
-# `since`). Out: one event for each page of changes; its id is the token to continue from. Promises: a client that
-# continues from the last id misses no change and gets none twice, even if the server or ingest restarts; a line is
-# sent at least every HEARTBEAT_S. `server/own/changes.py` has the part that all clients share.
-
-
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Keeps proxies from caching or buffering the stream."""
-
-
 class EventStream(StreamingResponse):
     """A response that streams events until the client disconnects or the server ends."""
 
@@ -110,35 +128,12 @@ async def stream_events(
     return EventStream(watcher, await watcher.stream(ask, last_event_id or since))
 
 
-# ---- Polls the store for changes and streams them to all clients of a process
-# In: clients, each with the token up to which it has the changes. Out: streams of events as bytes. Promises: one
-# thread polls for all clients, and none while there are no clients. Each event is encoded once. All clients share one
-# bounded buffer of events; a client that falls behind it gets the event `resume`, reconnects, and reads the missing
-# changes from the database. All streams end when the process is told to end.
-
-
-log = logging.getLogger(__name__)
-
-LOOKS_EVERY_S = 0.25
-HEARTBEAT_S = 25.0
-ENDS_WITHIN_S = 5.0
-"""How long `close` waits for the polling thread, which may hang in the database."""
-KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
-"""Limits of the buffer."""
-MOST_STREAMS = 2000
-"""Of all clients together; one has at most half of them."""
-PAGE = 500
-"""Changes in an event, at most."""
-RETRY_MS = 1000
-"""How long a browser waits before it reconnects."""
-_HEARTBEAT = b":\n\n"
-_RESUME = b"event: resume\ndata: {}\n\n"
-_UNFORESEEN = "internal"
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
 class Watcher:
-    """The buffer of events and the polling thread of one application. Methods run in the event loop unless noted."""
+    """The buffer of events and the polling thread of one application. Methods run in the event loop unless noted.
+
+    It is a thread of its own, not a question in the threads of `State`: a database that does not answer must neither
+    take a question's place nor keep the process from ending.
+    """
 
     def __init__(self) -> None:
         self.clients = 0
