@@ -16,14 +16,20 @@ from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import GRAPH
 from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.mindinsight.graph_model import Mode, Node, Nodes, build, prefixes
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json, wrong_value
+from lineage_store.server.mindinsight.protocol import (
+    Query,
+    RefusedError,
+    compact_json,
+    nothing_of,
+    wrong_value,
+)
 from lineage_store.server.mindinsight.site import IN_MANAGER, OPTIMIZED, OPTIMIZED_GRAPH, Site
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSource
 
 
-_NO_GRAPH = RefusedError("5054500C", "Graph is not exist.")
+_NO_GRAPH = nothing_of(GRAPH)
 _MODES: dict[str, tuple[Mode, str]] = {"normal": ("normal", GRAPH), "optimize": ("optimize", OPTIMIZED_GRAPH)}
 Find = Callable[..., Any]
 """A method of `GraphTree`."""

@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import HISTOGRAM
 from lineage_store.server.decoding import Content, Decoding
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json
+from lineage_store.server.mindinsight.protocol import Query, compact_json, nothing_of
 from lineage_store.server.mindinsight.samples import (
+    GONE,
     NO_DATA,
     KeptPayload,
     in_process,
@@ -24,7 +24,6 @@ from lineage_store.server.mindinsight.samples import (
 )
 from lineage_store.server.mindinsight.site import Site
 
-_NOT_THERE = "Histogram value is not exist. Detail:"
 Bucket = tuple[float, float, int]
 """Left edge, width, count."""
 MOST_BUCKETS = 90
@@ -35,7 +34,7 @@ def get_histograms(site: Site, query: Query) -> Content | Decoding:
     """Return the histograms of a tag."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
-    stored = stored_tag(job, HISTOGRAM, tag, RefusedError("5054500F", f"{_NOT_THERE} {NO_DATA}"))
+    stored = stored_tag(job, HISTOGRAM, tag, nothing_of(HISTOGRAM, NO_DATA))
     found = kept_payloads(site, job, HISTOGRAM, stored, most_long=MOST_BUCKETS)
     return in_process(_shown, found, train_id, tag, found)
 
@@ -50,10 +49,7 @@ def _shown(train_id: str, tag: str, payloads: Sequence[KeptPayload]) -> Content:
 
 
 def _read(payload: KeptPayload) -> WrittenHistogram:
-    try:
-        read = payload.source.read()
-    except PayloadUnavailableError:
-        raise RefusedError("5054500F", f"{_NOT_THERE} Its log file is gone or has changed.") from None
+    read = payload.read(nothing_of(HISTOGRAM, GONE))
     columns = (read.left.tolist(), read.width.tolist(), read.count.tolist())
     return histogram(list(zip(*columns, strict=True)), read.statistics.min, read.statistics.max)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineage_store.plain_values import for_json
-from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.server.decoding import Content
 
 _MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
@@ -46,7 +46,15 @@ class RefusedError(Exception):
         return self.message
 
 
-NO_SUCH_JOB = "50545005"
+NO_SUCH_JOB, LARGE_TENSOR = "50545005", "50545016"
+_NOTHING_OF = {
+    GRAPH: ("5054500C", "Graph is not exist."),
+    IMAGE: ("5054500D", "Image is not exist."),
+    SCALAR: ("5054500E", "Scalar value is not exist."),
+    HISTOGRAM: ("5054500F", "Histogram value is not exist."),
+    TENSOR: ("50545012", "Tensor value is not exist."),
+    LANDSCAPE: ("50545017", "Landscape is not exist."),
+}
 NO_SUCH_PATH = RefusedError("50545001", "404 Not Found.", 404)
 NO_SUCH_METHOD = RefusedError("50545002", "405 Method Not Allowed.", 405)
 SYSTEM_ERROR = RefusedError("50540000", "System error.", 500)
@@ -72,19 +80,17 @@ def missing(name: str) -> RefusedError:
     return RefusedError("50540003", f"Param missing. '{name}' is required.")
 
 
-_TOO_COSTLY = {
-    GRAPH: ("5054500C", "Graph is not exist."),
-    IMAGE: ("5054500D", "Image is not exist."),
-    HISTOGRAM: ("5054500F", "Histogram value is not exist."),
-    TENSOR: ("50545016", "Tensor is too large to show on UI."),
-    LANDSCAPE: ("50545017", "Landscape is not exist."),
-}
+def nothing_of(plugin: str, detail: str = "", status: int = 400) -> RefusedError:
+    """Return the refusal for samples of a plugin that are not there, or cannot be shown."""
+    code, message = _NOTHING_OF[plugin]
+    return RefusedError(code, message + (f" Detail: {detail}" if detail else ""), status)
 
 
 def too_costly(plugin: str, reason: str) -> RefusedError:
     """Return the refusal for payloads of a plugin that take too much time or memory; `reason` is a sentence."""
-    code, message = _TOO_COSTLY[plugin]
-    return RefusedError(code, f"{message} Detail: {reason}", 422)
+    if plugin == TENSOR:
+        return RefusedError(LARGE_TENSOR, f"Tensor is too large to show on UI. Detail: {reason}", 422)
+    return nothing_of(plugin, reason, 422)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,21 +39,17 @@ from lineage_store.server import refusals
 from lineage_store.server.asking import Asker, State
 from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.guard import refuse_remarks
-from lineage_store.server.mindinsight import graphs, histograms, landscapes, lineages, samples, site, tensors
-from lineage_store.server.mindinsight.protocol import (
-    HEADERS,
-    METHODS,
-    NO_SUCH_METHOD,
-    NO_SUCH_PATH,
-    SYSTEM_ERROR,
-    KeptAnswers,
-    Query,
-    RefusedError,
-    compact_json,
-    too_costly,
-    unknown_job,
-    wrong_value,
+from lineage_store.server.mindinsight import (
+    graphs,
+    histograms,
+    landscapes,
+    lineages,
+    protocol,
+    samples,
+    site,
+    tensors,
 )
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
 
 log = logging.getLogger(__name__)
@@ -125,7 +121,7 @@ class _Paths:
     def __init__(self, state: State) -> None:
         self._state = state
         self._opened: set[str] = set()
-        self._kept = KeptAnswers()
+        self._kept = protocol.KeptAnswers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].partition(BEGIN)[2]
@@ -140,21 +136,21 @@ class _Paths:
         except RefusedError as error:
             return _refusal(error)
         except TrainJobNotFoundError:  # removed while the request was being answered
-            return _refusal(unknown_job(IN_CACHE))
+            return _refusal(protocol.unknown_job(IN_CACHE))
         except PayloadTooCostlyError as error:
-            return _refusal(too_costly(error.plugin, error.reason))
+            return _refusal(protocol.too_costly(error.plugin, error.reason))
         except MindInsightException as error:
             status = refusals.status_of(error).value
-            return _refusal(RefusedError(SYSTEM_ERROR.code, SYSTEM_ERROR.message, status))
+            return _refusal(RefusedError(protocol.SYSTEM_ERROR.code, protocol.SYSTEM_ERROR.message, status))
         except Exception:
             log.exception("A request failed.")
-            return _refusal(SYSTEM_ERROR)
-        return Response(found.content, headers=HEADERS, media_type=found.media_type)
+            return _refusal(protocol.SYSTEM_ERROR)
+        return Response(found.content, headers=protocol.HEADERS, media_type=found.media_type)
 
     async def _found(self, request: Request, path: str) -> Content:
         ask, method = Asker(self._state, request), request.method
-        if method not in METHODS:
-            raise NO_SUCH_METHOD
+        if method not in protocol.METHODS:
+            raise protocol.NO_SUCH_METHOD
         text = request.scope["query_string"].decode("latin-1")
         query = Query(parse_qsl(text, keep_blank_values=True, errors="replace"))
         if method == "GET" and path == CONFIG:
@@ -166,7 +162,7 @@ class _Paths:
             return await self._ask(ask, POSTS[path], body, (path, await request.body()))
         if method == "PUT" and path == ANNOTATIONS:
             return await self._annotate(ask, request, query)
-        raise NO_SUCH_METHOD if path in _KNOWN else NO_SUCH_PATH
+        raise protocol.NO_SUCH_METHOD if path in _KNOWN else protocol.NO_SUCH_PATH
 
     async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Content:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
@@ -194,7 +190,9 @@ class _Paths:
         try:
             refuse_remarks(request)
         except RequestRefusedError as error:
-            raise RefusedError(SYSTEM_ERROR.code, error.message, refusals.status_of(error)) from error
+            raise RefusedError(
+                protocol.SYSTEM_ERROR.code, error.message, refusals.status_of(error)
+            ) from error
 
         def annotate(store: LineageStore) -> None:
             of = self._site(store)
@@ -220,7 +218,7 @@ async def _read_required(request: Request) -> Any:
     if _is_json(request):
         with suppress(ValueError, RecursionError):
             return json.loads(await request.body())
-    raise wrong_value("Json data parse failed.")
+    raise protocol.wrong_value("Json data parse failed.")
 
 
 def _is_json(request: Request) -> bool:
@@ -238,12 +236,12 @@ async def _read_body(request: Request, needs_type: bool) -> Any:
     except (ValueError, RecursionError):
         if needs_type:
             return None
-        raise wrong_value("Json data parse failed.") from None
+        raise protocol.wrong_value("Json data parse failed.") from None
 
 
 def _refusal(error: RefusedError) -> Response:
     content = compact_json({"error_code": error.code, "error_msg": error.message})
-    headers = HEADERS | refusals.retry_headers(error.status)
+    headers = protocol.HEADERS | refusals.retry_headers(error.status)
     return Response(content, error.status, headers, "application/json")
 
 
@@ -268,7 +266,7 @@ class _Files(StaticFiles):
 
     def file_response(self, *given: Any, **named: Any) -> Response:
         response = super().file_response(*given, **named)
-        response.headers.update({**HEADERS, "Cache-Control": "no-cache"})
+        response.headers.update({**protocol.HEADERS, "Cache-Control": "no-cache"})
         return response
 
 

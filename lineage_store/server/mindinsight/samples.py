@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE, SCALAR
 from lineage_store.server.decoding import Content, Decoding, to_json
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, integer_of, picture, wrong_type
+from lineage_store.server.mindinsight.protocol import (
+    Query,
+    RefusedError,
+    integer_of,
+    nothing_of,
+    picture,
+    wrong_type,
+)
 from lineage_store.server.mindinsight.site import SAMPLES, Site, SiteJob
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 NEWEST = -1
 """The step that stands for the newest image."""
 NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
-_NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_DATA}")
+GONE = "Its log file is gone or has changed."
 _NO_NUMBER = wrong_type("scalar_value", "number")
 Place = tuple[int, int]
 """Index of a run, and index of a sample in it."""
@@ -47,6 +54,13 @@ class KeptPayload:
     shape: Sequence[int] | None
     dtype: str | None
     source: PayloadSource
+
+    def read(self, otherwise: RefusedError) -> Any:
+        """Return the payload. Raises `otherwise` if its log file is gone or has changed."""
+        try:
+            return self.source.read()
+        except PayloadUnavailableError:
+            raise otherwise from None
 
 
 def located(samples: Iterable[PayloadSample]) -> list[KeptPayload]:
@@ -195,7 +209,7 @@ def get_scalar_metadata(site: Site, query: Query) -> Content:
     train_id, tag = query.required("train_id"), query.required("tag")
     values = _values(site, site.job(train_id), tag)
     if values is None:
-        raise _NO_SCALAR
+        raise nothing_of(SCALAR, NO_DATA)
     return Content(to_json({"metadatas": values}))
 
 
@@ -229,7 +243,7 @@ def get_image_metadata(site: Site, query: Query) -> dict[str, Any]:
     """Describe the images of a tag that MindInsight would have kept."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
-    samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, _no_image(NO_DATA)))
+    samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, nothing_of(IMAGE, NO_DATA)))
     shown = []
     for sample in samples:
         height, width = (sample.shape or (0, 0))[:2]
@@ -242,22 +256,15 @@ def get_image(site: Site, query: Query) -> Content | Decoding:
     train_id, tag = query.required("train_id"), query.required("tag")
     step = integer_of("step", query.required("step"))
     job = site.job(train_id)
-    stored = stored_tag(job, IMAGE, tag, _no_image(NO_DATA))
+    stored = stored_tag(job, IMAGE, tag, nothing_of(IMAGE, NO_DATA))
     samples = kept_payloads(site, job, IMAGE, stored)
     found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
     if not found:
         found = located(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
     if not found:
-        raise _no_image("Can not find the step with given train job id and tag.")
+        raise nothing_of(IMAGE, "Can not find the step with given train job id and tag.")
     return in_process(_shown, found[:1], found[0])
 
 
 def _shown(payload: KeptPayload) -> Content:
-    try:
-        return picture(payload.source.read().png)
-    except PayloadUnavailableError:
-        raise _no_image("Its log file is gone or has changed.") from None
-
-
-def _no_image(detail: str) -> RefusedError:
-    return RefusedError("5054500D", f"Image is not exist. Detail: {detail}")
+    return picture(payload.read(nothing_of(IMAGE, GONE)).png)

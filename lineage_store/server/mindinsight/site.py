@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import LineageStore
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
-from lineage_store.server.mindinsight.protocol import (
-    Query,
-    RefusedError,
-    missing,
-    unknown_job,
-    wrong_type,
-    wrong_value,
-)
+from lineage_store.server.mindinsight import protocol
+from lineage_store.server.mindinsight.protocol import Query, RefusedError
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import JobContents, TrainJob
@@ -95,10 +89,10 @@ class Site:
         }
 
     def job(self, train_id: str, otherwise: str = IN_CACHE) -> SiteJob:
-        """Return a job. Raises the refusal `unknown_job(otherwise)` if the store does not know it."""
+        """Return a job. Raises the refusal `protocol.unknown_job(otherwise)` if the store does not know it."""
         found = self.jobs([train_id]).get(train_id)
         if found is None:
-            raise unknown_job(otherwise)
+            raise protocol.unknown_job(otherwise)
         return found
 
     def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
@@ -165,7 +159,7 @@ def get_plugins(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's tags; with `manual_update` the job counts as loaded from now on."""
     manual = [*query.all("manual_update"), "false"][0].lower()
     if manual not in ("true", "false"):
-        raise wrong_value("The value of manual_update must be 'false' or 'true'.")
+        raise protocol.wrong_value("The value of manual_update must be 'false' or 'true'.")
     train_id = query.required("train_id")
     if "\0" in train_id:
         detail = f"train job id: {train_id} contains null byte."
@@ -192,11 +186,11 @@ def load_jobs(site: Site, body: Any) -> dict[str, Any]:
     """Return whether each job was loaded; from now on they all count as loaded."""
     wanted = body.get("train_ids") if isinstance(body, dict) else None
     if wanted is None:
-        raise missing("train_ids")
+        raise protocol.missing("train_ids")
     if not isinstance(wanted, list):
-        raise wrong_type("train_ids", "<class 'list'>")
+        raise protocol.wrong_type("train_ids", "<class 'list'>")
     if not all(isinstance(train_id, str) for train_id in wanted):
-        raise wrong_type("train_id", "<class 'str'>")
+        raise protocol.wrong_type("train_id", "<class 'str'>")
     known, loaded = site.jobs(wanted), site.loaded()
     site.opened.update(known)
     found = [train_id for train_id in wanted if train_id in known]

@@ -13,18 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import HISTOGRAM, TENSOR
 from lineage_store.server.decoding import Content, Decoding
+from lineage_store.server.mindinsight import protocol
 from lineage_store.server.mindinsight.histograms import WrittenHistogram, bucket_number, histogram, rebinned
-from lineage_store.server.mindinsight.protocol import (
-    Query,
-    RefusedError,
-    compact_json,
-    integer_of,
-    missing,
-    wrong_value,
-)
+from lineage_store.server.mindinsight.protocol import Query, RefusedError
 from lineage_store.server.mindinsight.samples import NO_DATA, KeptPayload, in_process, kept_payloads, located
 from lineage_store.server.mindinsight.site import Site, SiteJob
 
@@ -45,7 +38,7 @@ def get_tensors(site: Site, query: Query) -> Content | Decoding:
     train_ids, tags = query.all("train_id"), query.all("tag")
     for name, given in (("train_id", train_ids), ("tag", tags)):
         if not given:
-            raise missing(name)
+            raise protocol.missing(name)
     detail = query.get("detail")
     if detail == "data":
         asked = _asked(site, query, lambda job, tag: [_at_step(site, job, tag, query)])
@@ -53,7 +46,7 @@ def get_tensors(site: Site, query: Query) -> Content | Decoding:
     asked = _asked(site, query, lambda job, tag: kept_payloads(site, job, TENSOR, tag))
     views = {None: _described, "stats": _with_statistics, HISTOGRAM: _with_histograms}
     if detail not in views:
-        raise wrong_value(f"Can not support this value: {detail} of detail.")
+        raise protocol.wrong_value(f"Can not support this value: {detail} of detail.")
     return in_process(_shown, _all(asked) if detail else [], asked, views[detail])
 
 
@@ -73,7 +66,7 @@ def _at_step(site: Site, job: SiteJob, tag: str, query: Query) -> KeptPayload:
     """Return one tensor, of any recorded step."""
     step_text, dims = query.required("step"), query.required("dims")
     read_slice(dims)
-    step = integer_of("step", step_text)
+    step = protocol.integer_of("step", step_text)
     found = [each for each in kept_payloads(site, job, TENSOR, tag) if each.step == step]
     if not found:
         found = located(site.store.tensors(site.base_dir, job.train_id, tag, start=step, stop=step + 1))
@@ -86,7 +79,7 @@ def _shown(asked: Asked, view: Callable[[Sequence[KeptPayload]], Values]) -> Con
     found = [
         {"train_id": train_id, "tag": tag, "values": view(payloads)} for train_id, tag, payloads in asked
     ]
-    return Content(compact_json({"tensors": found}))
+    return Content(protocol.compact_json({"tensors": found}))
 
 
 def _slices(asked: Asked, index: Index) -> Content:
@@ -145,14 +138,11 @@ def _stored(job: SiteJob, tag: str) -> str:
     if found is not None:
         return found
     detail = f"there is no tensor data in this tag: {tag}" if job.has_tag(tag) else NO_DATA
-    raise RefusedError("50545012", f"Tensor value is not exist. Detail: {detail}")
+    raise protocol.nothing_of(TENSOR, detail)
 
 
 def _read(payload: KeptPayload) -> Array:
-    try:
-        found: Array = payload.source.read()
-    except PayloadUnavailableError:
-        raise _not_kept("its log file is gone or has changed.") from None
+    found: Array = payload.read(_not_kept("its log file is gone or has changed."))
     return found
 
 
@@ -161,7 +151,9 @@ def _is_large(payload: KeptPayload) -> bool:
 
 
 def _too_large(payload: KeptPayload) -> RefusedError:
-    return RefusedError("50545016", f"Tensor is too large to show on UI. Detail: Step: {payload.step}")
+    return RefusedError(
+        protocol.LARGE_TENSOR, f"Tensor is too large to show on UI. Detail: Step: {payload.step}"
+    )
 
 
 def _not_kept(detail: str) -> RefusedError:
@@ -172,14 +164,14 @@ def read_slice(text: str) -> Index:
     """Return the index that a text such as `[0,1:3,:]` stands for. Raises RefusedError."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
-        raise wrong_value(
+        raise protocol.wrong_value(
             "Invalid shape. The type of shape should be str and start with `[` and end with `]`. "
             f"Received: {text}."
         )
     inside = text[1:-1].strip()
     entries = [entry.strip() for entry in inside.split(",")] if inside else []
     if sum(":" in entry for entry in entries) > MOST_OPEN_DIMENSIONS:
-        raise wrong_value(
+        raise protocol.wrong_value(
             f"Invalid shape. At most {MOST_OPEN_DIMENSIONS} dimensions are specified. Received: {inside}"
         )
     return tuple(map(_read_entry, entries))
@@ -192,7 +184,9 @@ def _read_entry(entry: str) -> int | slice:
             return int(entry)
         return slice(*(int(bound) if bound else None for bound in bounds))
     except (TypeError, ValueError):
-        raise wrong_value(f"Invalid shape. Convert int from str failed. input_str: {entry}") from None
+        raise protocol.wrong_value(
+            f"Invalid shape. Convert int from str failed. input_str: {entry}"
+        ) from None
 
 
 def sliced(array: Array, index: Index) -> Array:
@@ -200,11 +194,13 @@ def sliced(array: Array, index: Index) -> Array:
     if array.size == 0:
         return array
     if len(index) != array.ndim:
-        raise wrong_value("Invalid dims. The length of param dims and tensor shape should be the same.")
+        raise protocol.wrong_value(
+            "Invalid dims. The length of param dims and tensor shape should be the same."
+        )
     try:
         return np.asarray(array[index])
     except (IndexError, ValueError):
-        raise wrong_value(
+        raise protocol.wrong_value(
             f"Invalid shape. Shape unmatched. Received: {index}, tensor shape: {array.shape}"
         ) from None
 
