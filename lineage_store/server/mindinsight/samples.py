@@ -9,7 +9,7 @@ its step is read from the store.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -166,38 +166,32 @@ class Reservoir:
     """A reservoir of bounded size that always has the newest sample; a generator with seed 0 chooses which to drop."""
 
     capacity: int
-    places: list[Place] = field(default_factory=list)
-    _steps: list[int] = field(default_factory=list)
-    _file_times: list[int] = field(default_factory=list)
+    _kept: list[tuple[int, int, Place]] = field(default_factory=list)
+    """Step, time of the file, place; ascending, and each step once."""
     _seen: int = 0
     _random: Random = field(default_factory=lambda: Random(0))  # noqa: S311  # MindInsight draws by it
 
+    @property
+    def places(self) -> list[Place]:
+        """The places of what it has, ascending by step."""
+        return [place for _, _, place in self._kept]
+
     def add(self, step: int, file_time: int, place: Place) -> None:
         """Add a sample; `step` and `file_time` as in `Run`."""
-        if self._steps and step <= self._steps[-1]:
+        if self._kept and step <= self._kept[-1][0]:
             self._purge(step, file_time)
-        if len(self._steps) >= self.capacity:
+        if len(self._kept) >= self.capacity:
             drawn = self._random.randint(0, self._seen)
-            self._remove(drawn if drawn < self.capacity else -1)
-        at = bisect_left(self._steps, step)
-        self._steps.insert(at, step)
-        self._file_times.insert(at, file_time)
-        self.places.insert(at, place)
+            del self._kept[drawn if drawn < self.capacity else -1]
+        insort(self._kept, (step, file_time, place))
         self._seen += 1
 
     def _purge(self, step: int, file_time: int) -> None:
         """Drop the samples that a step replaces: the same step, and later steps in files that were begun before."""
-        before = len(self._steps)
-        samples = zip(self._steps, self._file_times, self.places, strict=True)
-        left = [each for each in samples if each[0] < step or (each[0] > step and each[1] >= file_time)]
-        self._steps = [step for step, _, _ in left]
-        self._file_times = [file_time for _, file_time, _ in left]
-        self.places = [place for _, _, place in left]
-        if len(left) < before:
-            self._seen = round(self._seen * (len(left) / before))
-
-    def _remove(self, index: int) -> None:
-        del self._steps[index], self._file_times[index], self.places[index]
+        left = [each for each in self._kept if each[0] < step or (each[0] > step and each[1] >= file_time)]
+        if len(left) < len(self._kept):
+            self._seen = round(self._seen * (len(left) / len(self._kept)))
+        self._kept = left
 
 
 def get_scalar_metadata(site: Site, query: Query) -> Content:
