@@ -195,10 +195,10 @@ class _Paths:
             ) from error
 
         def annotate(store: LineageStore) -> None:
-            of = self._site(store)
-            lineages.require_lineage(of, train_id)
+            site = self._site(store)
+            lineages.require_lineage(site, train_id)
             if annotation:
-                self._state.annotate(of.base_dir, train_id, **annotation)
+                self._state.annotate(site.base_dir, train_id, **annotation)
 
         await ask.change(annotate)
         return Content(compact_json({"status": "success"}))
