@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def create_app(settings: Settings) -> FastAPI:
     """Return the application for a store. Raises ConfigError for a setting that is not allowed, or without `[web]`."""
     require_web()
-    from lineage_store.server.application import create_app
+    from lineage_store.server.application import application_for
 
-    return create_app(settings)
+    return application_for(settings)
 
 
 def require_web() -> None:

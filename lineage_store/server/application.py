@@ -1,10 +1,10 @@
-"""Puts the ASGI application together: routes, middleware, error handlers.
+"""Puts the ASGI application together: routes, middleware, error handlers; the page of web/.
 
 In: settings. Out: an application on one store, which it opens with the first question and closes when it ends.
-Promises: a parameter that an endpoint of `/api/v1` does not have is refused, so that a misspelt one never gets the
-answer to another question; MindInsight's API ignores unknown parameters, as its clients expect.
-Each family of endpoints is a router in `OWN`. MindInsight's API is a separate ASGI application, because its errors look
-different.
+Promises: each family of endpoints of our own API is a router in `OWN`, which refuses unknown parameters; MindInsight's
+API is an application of its own, because its errors look different and it ignores unknown parameters, as its clients
+expect. Of the page, only files that existed when the server started are served, by their names, and its document's
+Content-Security-Policy lets it run no other scripts.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import lineage_store
 from lineage_store.config import Settings
-from lineage_store.errors import ConfigError, LineageParamValueError
+from lineage_store.errors import ConfigError
 from lineage_store.server import monitoring, refusals
 from lineage_store.server.asking import State
-from lineage_store.server.guard import Guard, SafeHeaders, policy_of
+from lineage_store.server.guard import (
+    Guard,
+    caught,
+    heads,
+    policy_of,
+    refuse_unknown_parameters,
+    safe_headers,
+)
 from lineage_store.server.mindinsight import routes
 from lineage_store.server.own import changes, job, jobs, models, samples
 from lineage_store.server.own.changes import Watcher, ended_by_signals
-from lineage_store.texts import meant
 
 OWN: tuple[APIRouter, ...] = (
     job.store_router,
@@ -47,12 +51,12 @@ API = "/api/v1"
 _PROBLEM: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "What is wrong, and what to do",
-        "content": {refusals.MEDIA_TYPE: {"schema": models.Problem.model_json_schema()}},
+        "content": {refusals.MEDIA_TYPE: {"schema": models.ProblemAnswer.model_json_schema()}},
     }
 }
 
 
-def create_app(settings: Settings) -> FastAPI:
+def application_for(settings: Settings) -> FastAPI:
     """Return the application for a store. Raises ConfigError for a setting that is not allowed."""
     policy = policy_of(settings)
     state, watcher = State(settings), Watcher()
@@ -67,7 +71,7 @@ def create_app(settings: Settings) -> FastAPI:
                 await state.close()
 
     prefix = prefix_of(settings)
-    api, checks = f"{prefix}{API}", [Depends(_refuse_unknown_parameters)]
+    api, checks = f"{prefix}{API}", [Depends(refuse_unknown_parameters)]
     app = FastAPI(
         title="lineage-store",
         version=lineage_store.__version__,
@@ -76,21 +80,22 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,  # operationId: list_jobs, get_tags, …
         lifespan=lifespan,
     )
     app.state.store, app.state.watcher = state, watcher
     app.state.metrics = monitoring.ServerMetrics(state, watcher, api)
-    refusals.install(app)
+    refusals.answer_errors(app)
+    routes.add_to(app, prefix, state)  # first: its requests are many
     for router in OWN:
         app.include_router(router, prefix=api, responses=_PROBLEM, dependencies=checks)
     app.include_router(monitoring.router, prefix=prefix)
     app.include_router(router_at(prefix))
-    app.add_middleware(_Heads)
-    routes.install(app, prefix, state)
+    app.add_middleware(heads, beside=f"{prefix}{routes.BEGIN}")
     app.add_middleware(Guard, policy=policy)
-    app.add_middleware(refusals.Caught)
-    app.add_middleware(SafeHeaders)
-    app.add_middleware(monitoring.Counted, metrics=app.state.metrics)
+    app.add_middleware(caught)
+    app.add_middleware(safe_headers)
+    app.add_middleware(monitoring.counted, metrics=app.state.metrics)
     return app
 
 
@@ -102,48 +107,6 @@ def prefix_of(settings: Settings) -> str:
             f"serve_url_path_prefix = {prefix!r} is no beginning of a path: use letters, digits, - _ . ~ and /."
         )
     return f"/{prefix}" if prefix else ""
-
-
-async def _refuse_unknown_parameters(request: Request) -> None:
-    route: APIRoute = request.scope["route"]
-    known = [field.alias for field in route.dependant.query_params]
-    for name in request.query_params:
-        if name not in known:
-            raise LineageParamValueError(
-                f"There is no parameter {name!r} here.",
-                hint=meant(name, known) or f"Known parameters: {', '.join(known) or 'none'}.",
-            )
-
-
-class _Heads:
-    """ASGI middleware that answers HEAD like GET, but without the body (RFC 9110)."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; for HEAD, send only the head of the answer to GET."""
-        if scope.get("method") != "HEAD":
-            await self._app(scope, receive, send)
-            return
-        as_get = {**scope, "method": "GET"}
-
-        async def without_body(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                scope.update(as_get, method="HEAD")  # the routing result, by which metrics count
-                await send(message)
-                await send({"type": "http.response.body"})
-
-        try:
-            await self._app(as_get, receive, without_body)
-        finally:
-            scope.update(as_get, method="HEAD")  # also for the answer to an exception
-
-
-# ---- Serves the built page of web/: one document for all its routes, and its assets
-# In: the prefix of all paths. Out: a router. Promises: only files that existed when the server started are served, by
-# their names, and the document's Content-Security-Policy lets it run no other scripts. Does not know: the API that
-# the page uses, `/api/v1`.
 
 
 STATIC = Path(__file__).parent / "static"

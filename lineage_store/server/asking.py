@@ -13,19 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
-import orjson
 from fastapi import Depends, Request
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 import lineage_store
@@ -33,13 +28,24 @@ from lineage_store.api import Cancellation, LineageStore, asked_again
 from lineage_store.api.changes import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
-from lineage_store.plain_values import for_json, iso
-from lineage_store.server.connections import Places, client_of
-from lineage_store.server.decoding import Answer, Decoders, Decoding, Gone, answered_or_gone
+from lineage_store.server.decoding import (
+    ANYBODY,
+    Client,
+    Content,
+    Decoders,
+    Decoding,
+    Places,
+    answered_or_gone,
+    client_of,
+    to_json,
+)
 
 T = TypeVar("T")
 HEAVY_WAIT_S = 5.0
 """How long a heavy read waits for its turn: short bursts are answered, a flood is refused."""
+SINCE = "Lineage-Since"
+"""The header of an answer that depends on the store alone. It has at least every change up to the token in it, from
+which a client can follow the changes."""
 
 
 class State:
@@ -84,39 +90,30 @@ class State:
     async def ask(
         self,
         question: Callable[[LineageStore], T],
+        client: Client = ANYBODY,
         *,
-        client: str = "",
         heavy: bool = False,
-        gone: Gone | None = None,
     ) -> T:
         """Run `question` on the store in a thread, and return its answer. Raises RequestRefusedError.
 
-        Args:
-            client: who asks, as `client_of` names it.
-            heavy: the question may take long, or its answer much memory.
-            gone: returns when nobody waits for the answer any more; the question is then cancelled.
+        `heavy`: the question may take long, or its answer much memory. It is cancelled when the client has gone.
         """
-        async with self._heavy_place(client, heavy), self._places.place(client):
-            return await self._asked(question, gone)
+        async with self._heavy_place(client, heavy), self._places.place(client.name):
+            return await self._asked(question, client)
 
     async def decoded(
-        self,
-        question: Callable[[LineageStore], Answer | Decoding],
-        *,
-        client: str = "",
-        heavy: bool = False,
-        gone: Gone | None = None,
-    ) -> Answer:
+        self, question: Callable[[LineageStore], Content | Decoding], client: Client, *, heavy: bool = False
+    ) -> Content:
         """Return the answer to a question that may read log files, which a process does. Raises as `Decoders.answer`.
 
         The arguments are those of `ask`.
         """
         async with self._heavy_place(client, heavy):
-            async with self._places.place(client):
-                found = await self._asked(question, gone)
-            return found if isinstance(found, Answer) else await self._decoders.answer(found, client, gone)
+            async with self._places.place(client.name):
+                found = await self._asked(question, client)
+            return found if isinstance(found, Content) else await self._decoders.answer(found, client)
 
-    async def _asked(self, question: Callable[[LineageStore], T], gone: Gone | None) -> T:
+    async def _asked(self, question: Callable[[LineageStore], T], client: Client) -> T:
         cancellation = Cancellation()
 
         def answer() -> T:
@@ -125,7 +122,7 @@ class State:
 
         asked = asyncio.get_running_loop().run_in_executor(self._threads, answer)
         try:
-            await answered_or_gone(asked, gone)
+            await answered_or_gone(asked, client)
         finally:
             if not asked.done():
                 await asyncio.to_thread(cancellation.cancel)
@@ -141,12 +138,12 @@ class State:
                 opened.close()
 
     @asynccontextmanager
-    async def _heavy_place(self, client: str, heavy: bool) -> AsyncIterator[None]:
+    async def _heavy_place(self, client: Client, heavy: bool) -> AsyncIterator[None]:
         if not heavy:
             yield
             return
         try:
-            await asyncio.wait_for(self._heavy.take(client), HEAVY_WAIT_S)
+            await asyncio.wait_for(self._heavy.take(client.name), HEAVY_WAIT_S)
         except TimeoutError:
             most = self.settings.serve_heavy_reads
             raise RequestRefusedError(
@@ -157,7 +154,7 @@ class State:
         try:
             yield
         finally:
-            self._heavy.give_back(client)
+            self._heavy.give_back(client.name)
 
 
 class Asker:
@@ -165,24 +162,21 @@ class Asker:
 
     def __init__(self, state: State, request: Request) -> None:
         self.state, self.request = state, request
+        self._client = Client(client_of(request.scope), self._gone)
 
     async def __call__(self, question: Callable[[LineageStore], T], *, heavy: bool = False) -> T:
         """Run a question, which is cancelled when the client disconnects; see `State.ask`."""
-        return await self.state.ask(
-            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
-        )
+        return await self.state.ask(question, self._client, heavy=heavy)
 
     async def decoded(
-        self, question: Callable[[LineageStore], Answer | Decoding], *, heavy: bool = False
-    ) -> Answer:
-        """Answer a question that reads log files, until the client disconnects; see `State.decoded`."""
-        return await self.state.decoded(
-            question, client=client_of(self.request.scope), heavy=heavy, gone=self._gone
-        )
+        self, question: Callable[[LineageStore], Content | Decoding], *, heavy: bool = False
+    ) -> Content:
+        """Content a question that reads log files, until the client disconnects; see `State.decoded`."""
+        return await self.state.decoded(question, self._client, heavy=heavy)
 
     async def change(self, change: Callable[[LineageStore], T]) -> T:
         """Run a change of the store to its end, even if the client disconnects."""
-        return await self.state.ask(change, client=client_of(self.request.scope))
+        return await self.state.ask(change, Client(self._client.name))
 
     async def _gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
@@ -195,17 +189,6 @@ def _asker(request: Request) -> Asker:
 
 Ask = Annotated[Asker, Depends(_asker)]
 """The parameter of an endpoint that queries the store: `await ask(lambda store: store.tags(…))`."""
-
-
-# ---- Answers as JSON
-# In: what the Python API returns. Out: bytes, or a response. An answer that depends on the store alone carries a
-# token in the header `Lineage-Since`: the answer has at least every change up to that token, and a client can follow
-# the changes from there. Its ETag is made of the token and the URL: a client that sends a current ETag gets 304, and
-# nothing more is read.
-
-
-SINCE = "Lineage-Since"
-"""The header that carries the token."""
 
 
 class JsonResponse(Response):
@@ -224,7 +207,9 @@ async def unless_known(
     heavy: bool = False,
     lasts: bool = True,
 ) -> Response:
-    """Return the answer to a question, or 304 if nothing has changed since the client got it.
+    """Return the answer to a question with its token, or 304 if nothing has changed since the client got it.
+
+    The ETag is made of the token and the URL: for a current one nothing is read.
 
     Args:
         heavy: as for `State.ask`.
@@ -251,26 +236,3 @@ async def unless_known(
 def _etag(since: str, url: str) -> str:
     text = "\n".join([lineage_store.__version__, since, url])
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
-
-
-# ---- JSON bytes, as all answers of our own API have them. No web framework is imported, so that any process may
-# make them
-# In: plain values, datetimes, numpy arrays. Out: bytes; numbers in which NaN and infinities are spelled out.
-
-
-def to_json(content: Any) -> bytes:
-    """Return JSON in UTF-8; surrogates in text that is not Unicode (names of files) are escaped."""
-    try:
-        return orjson.dumps(content, default=_shown, option=orjson.OPT_PASSTHROUGH_DATETIME)
-    except TypeError:  # text with a surrogate, or a number beyond 64 bits
-        return json.dumps(for_json(content), allow_nan=False).encode()
-
-
-def numbers(array: NDArray[Any]) -> Any:
-    """Return the numbers of an array as nested lists, in which NaN and infinities are spelled out."""
-    plain = array.tolist()
-    return plain if np.isfinite(array).all() else for_json(plain)
-
-
-def _shown(value: object) -> Any:
-    return iso(value) if isinstance(value, datetime) else for_json(value)

@@ -11,18 +11,18 @@ proxy names the client are ignored.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import resource
 import socket
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from lineage_store.server.decoding import client_of
+from lineage_store.server.guard import ADMIT
 
 HEAD_WITHIN_S = 10.0
 TAKES_WITHIN_S = 30.0
@@ -36,7 +36,6 @@ _BACKLOG = 512
 """New connections that are accepted at once, before any of them is counted."""
 _OTHER_FILES = 256
 """File descriptors left for other uses: databases, log files."""
-_CONNECTION = "connection"
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
@@ -56,30 +55,6 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
             timeout_graceful_shutdown=STOPS_WITHIN_S - 1,
         )
     )
-
-
-def admit(scope: Scope) -> None:
-    """Note that a request may be answered: until it is, its connection is not closed to make room for others."""
-    connection = scope["state"].get(_CONNECTION)
-    if isinstance(connection, _Protocol):  # another ASGI server has connections of its own
-        connection.room.begin(connection)
-
-
-def client_of(scope: Scope) -> str:
-    """Return who sent a request, as far as limits are concerned: its address, and of IPv6 the network (/64)."""
-    client = scope.get("client")
-    return _network(client[0]) if client else ""
-
-
-@lru_cache(4096)
-def _network(address: str) -> str:
-    try:
-        given = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(given, ipaddress.IPv6Address) and given.ipv4_mapped is None:
-        return str(ipaddress.ip_network((given, 64), strict=False))
-    return str(getattr(given, "ipv4_mapped", None) or given)
 
 
 def _allowed_connections() -> int:
@@ -162,7 +137,7 @@ class _Protocol(H11Protocol):
     def __init__(self, *arguments: Any, room: Room, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.room = room
-        self.app_state = {**self.app_state, _CONNECTION: self}
+        self.app_state = {**self.app_state, ADMIT: partial(room.begin, self)}
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -184,9 +159,7 @@ class _Protocol(H11Protocol):
             self._forget()
 
     def on_response_complete(self) -> None:
-        if (
-            not self._has_left
-        ):  # else a connection that is gone would be displaced in place of one that is there
+        if not self._has_left:  # one that is gone would be displaced in place of one that is there
             self.room.end(self)
         super().on_response_complete()
 
@@ -213,68 +186,3 @@ class _Protocol(H11Protocol):
         if self._closing is not None:
             self._closing.cancel()
             self._closing = None
-
-
-# ---- Places that clients share: of connections to the database, of slow questions, of processes that read log files
-# In: who asks. Out: a place, for as long as it is held. Promises: no client takes the last place from the others.
-# Does not know what a place is for.
-
-
-class Places:
-    """Places of which no client takes the last one from the others; to be used in one event loop.
-
-    A client may take a free place if it has none, or if another one stays free. Of those who wait, who has fewest comes
-    first, then who came first.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._free, self._spare = most, min(1, most - 1)
-        self._taken = Counter[str]()
-        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
-
-    @asynccontextmanager
-    async def place(self, client: str) -> AsyncIterator[None]:
-        """Hold a place for the length of a block."""
-        await self.take(client)
-        try:
-            yield
-        finally:
-            self.give_back(client)
-
-    async def take(self, client: str) -> None:
-        """Wait for a place, and take it."""
-        if self._may_take(client):
-            self._take(client)
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((client, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give_back(client)
-            else:
-                self._waiting.remove((client, turn))
-            raise
-
-    def give_back(self, client: str) -> None:
-        """Give a place back, to one who waits for it."""
-        self._free += 1
-        self._taken[client] -= 1
-        if not self._taken[client]:
-            del self._taken[client]
-        while admitted := min(
-            (each for each in self._waiting if self._may_take(each[0])),
-            key=lambda each: self._taken[each[0]],
-            default=None,
-        ):
-            self._waiting.remove(admitted)
-            self._take(admitted[0])
-            admitted[1].set_result(None)
-
-    def _may_take(self, client: str) -> bool:
-        return self._free > (self._spare if self._taken[client] else 0)
-
-    def _take(self, client: str) -> None:
-        self._free -= 1
-        self._taken[client] += 1

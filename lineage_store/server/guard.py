@@ -1,11 +1,12 @@
-"""Access control: checks each request before it reaches any endpoint.
+"""What surrounds all endpoints: who may ask what, and what every answer carries.
 
 In: settings; requests. Out: the application's answer, or a problem. Promises: a request is refused when its Host is not
 a name of this server (DNS rebinding), when it comes from another host without the token, or when a page of another site
 tries to change something. Labels and remarks are taken from those with the token, or from all if the settings say so.
 Tokens are compared in constant time, and a wrong one is answered with a delay. A body is read completely before the
 endpoint runs, with a limit on length and time; what is left of a refused one is thrown away, so that its client gets to
-read the answer. Every answer carries headers that limit what a browser may do with it.
+read the answer. A misspelt parameter is refused, so that it never gets the answer to another question. Every answer,
+also to an unforeseen exception, carries headers that limit what a browser may do with it.
 Does not know: any endpoint.
 """
 
@@ -23,16 +24,20 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store.config import Settings, read_secret
-from lineage_store.errors import ConfigError, RequestRefusedError
-from lineage_store.server import connections, refusals
+from lineage_store.errors import ConfigError, LineageParamValueError, RequestRefusedError
+from lineage_store.server import refusals
+from lineage_store.texts import meant
 
 COOKIE = "lineage_store"
+ADMIT = "admit"
+"""The name in a request's state of what the server wants to be called when the request may be answered."""
 LEAST_TOKEN = 16
 WRONG_TOKEN_WAITS_S = 0.5
 BODY_WITHIN_S = 10.0
@@ -97,6 +102,18 @@ def refuse_remarks(request: Request) -> None:
         )
 
 
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Raise LineageParamValueError for a parameter that the endpoint of a request does not have."""
+    route: APIRoute = request.scope["route"]
+    known = [field.alias for field in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise LineageParamValueError(
+                f"There is no parameter {name!r} here.",
+                hint=meant(name, known) or f"Known parameters: {', '.join(known) or 'none'}.",
+            )
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address or name can only be reached from this host."""
     try:
@@ -135,7 +152,8 @@ class Guard:
             if (redirection := await self._check_token(scope, headers)) is not None:
                 await redirection(scope, receive, send)
                 return
-            connections.admit(scope)
+            if (admit := scope["state"].get(ADMIT)) is not None:
+                admit()
             if scope["method"] not in _CHANGES_NOTHING:
                 _check_site(headers, scope["state"]["by_token"])
             receive = await _with_body(receive, headers, self._policy.body_bytes)
@@ -321,15 +339,57 @@ def _too_large(most: int) -> RequestRefusedError:
     )
 
 
-class SafeHeaders:
-    """ASGI middleware that gives answers, refusals included, the headers that limit what a browser may do with them."""
+def heads(app: ASGIApp, beside: str) -> ASGIApp:
+    """Answer HEAD like GET, but without the body (RFC 9110), except at paths that begin with `beside`."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") != "HEAD" or scope["path"].startswith(beside):
+            await app(scope, receive, send)
+            return
+        as_get = {**scope, "method": "GET"}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add the headers that its answer does not set itself."""
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                scope.update(as_get, method="HEAD")  # the routing result, by which metrics count
+                await send(message)
+                await send({"type": "http.response.body"})
 
+        try:
+            await app(as_get, receive, without_body)
+        finally:
+            scope.update(as_get, method="HEAD")  # also for the answer to an exception
+
+    return answer
+
+
+def caught(app: ASGIApp) -> ASGIApp:
+    """Answer a request that ended in an unforeseen exception; amid an answer it is raised, which cuts the connection.
+
+    Starlette runs a handler of `Exception` outside of all middleware, where answers are not counted and get no headers.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await app(scope, receive, noting)
+        except Exception as error:
+            if has_begun or scope["type"] != "http":
+                raise
+            await refusals.response_of_anything(error)(scope, receive, send)
+
+    return answer
+
+
+def safe_headers(app: ASGIApp) -> ASGIApp:
+    """Give answers, refusals included, the headers that limit what a browser may do, where they set none themselves."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers: Any = MutableHeaders(scope=message)
@@ -337,4 +397,6 @@ class SafeHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, sending)
+        await app(scope, receive, sending)
+
+    return answer

@@ -61,26 +61,24 @@ class ServerMetrics:
             return administration.measures_without_store(self._state.settings, error)
 
 
-class Counted:
-    """ASGI middleware that counts requests, including those that are refused or end in an unforeseen exception."""
+def counted(app: ASGIApp, metrics: ServerMetrics) -> ASGIApp:
+    """Count requests, including those that are refused or end in an unforeseen exception."""
 
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
-        self._app, self._metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count its answer."""
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         began = time.monotonic()
 
         async def counting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.count(scope, message["status"], time.monotonic() - began)
+                metrics.count(scope, message["status"], time.monotonic() - began)
             await send(message)
 
-        await self._app(scope, receive, counting)
+        await app(scope, receive, counting)
+
+    return answer
 
 
 @router.get("/metrics", response_class=Response)
-async def metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """How the store stands, and what the server does, in the format that Prometheus asks for."""
     registry: CollectorRegistry = request.app.state.metrics.registry
     encode, media_type = choose_encoder(request.headers.get("accept", ""))

@@ -2,7 +2,7 @@
 
 In: an error of errors.py, or any other exception. Out: a response with the kind, remedy and link to the documentation
 that other places show for the same error. Promises: an unforeseen exception is logged, and the client learns only that
-the server failed; its answer passes through the middleware around `Caught`, as every answer does.
+the server failed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store import errors
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException, RequestRefusedError
 from lineage_store.finding_kinds import KINDS
 from lineage_store.findings import of_database
-from lineage_store.server.asking import to_json
+from lineage_store.server.decoding import to_json
 from lineage_store.texts import without_passwords
 
 log = logging.getLogger(__name__)
@@ -68,45 +67,16 @@ RETRY_AFTER_S = 1
 _DOCUMENT = "The document at /api/v1/openapi.json says what is allowed."
 
 
-def install(app: FastAPI) -> None:
-    """Make an application answer errors with problems; `Caught` does so for unforeseen exceptions."""
+def answer_errors(app: FastAPI) -> None:
+    """Make an application answer errors with problems; `guard.caught` does so for unforeseen exceptions."""
     app.add_exception_handler(MindInsightException, _of_error)
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(HTTPException, _of_http)
 
 
-class Caught:
-    """ASGI middleware that answers a request which ended in an unforeseen exception.
-
-    Starlette runs a handler of `Exception` outside of all middleware, where answers are not counted and get no headers.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on. An exception in the middle of an answer is raised, so that the connection is cut."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_begun = False
-
-        async def noting(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noting)
-        except Exception as error:
-            if has_begun:
-                raise
-            await _of_anything(error)(scope, receive, send)
-
-
 def response_of(error: MindInsightException) -> Response:
     """Return the problem that answers a request which raised this error."""
-    kind, status = kind_of(error), status_of(error)
+    kind, status = problem_kind(error), status_of(error)
     return _problem(status, kind, error.message, error.hint or "", docs_of(kind))
 
 
@@ -118,12 +88,13 @@ def status_of(error: MindInsightException) -> HTTPStatus:
     return next(near, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def waits(status: int) -> bool:
-    """Whether a client that asks again a little later may be answered."""
-    return status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+def retry_headers(status: int) -> dict[str, str]:
+    """Return the header for a client that may be answered if it asks again a little later; else none."""
+    waits = status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+    return {"Retry-After": str(RETRY_AFTER_S)} if waits else {}
 
 
-def kind_of(error: MindInsightException) -> str:
+def problem_kind(error: MindInsightException) -> str:
     """Return the kind of the finding that fits, else a name made of the class, such as `train_job_not_found`."""
     if isinstance(error, DatabaseUnavailableError):
         return of_database(error.cause).kind
@@ -148,7 +119,7 @@ def _problem(status: HTTPStatus, kind: str, detail: str, remedy: str, docs: str 
         "remedy": remedy,
         "docs": docs,
     }
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if waits(status) else {}
+    headers = retry_headers(status)
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(to_json(document), status.value, headers, MEDIA_TYPE)
@@ -188,7 +159,8 @@ async def _of_http(_request: Request, error: Exception) -> Response:
     return response
 
 
-def _of_anything(error: Exception) -> Response:
+def response_of_anything(error: Exception) -> Response:
+    """Return the problem that answers a request which ended in an unforeseen exception, and log the exception."""
     log.error("A request failed.", exc_info=error)
     return _problem(
         HTTPStatus.INTERNAL_SERVER_ERROR,

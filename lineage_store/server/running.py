@@ -1,6 +1,9 @@
-"""Runs the server: listens, reports the address, opens a browser, shuts down on a signal.
+"""Runs the server: listens, reports the address, shuts down on a signal; and a daemon beside it.
 
-In: settings. Out: `run` returns after SIGTERM or SIGINT, once the requests under way have ended or their time is up.
+In: settings; base dirs to follow. Out: `run_server` returns after SIGTERM or SIGINT, once the requests under way have
+ended or their time is up. Promises: the daemon is a process of its own, because a daemon may exit, and is restarted
+when it does, unless a restart cannot fix why (wrong settings, a schema of another version). It ends with the server,
+even when the server is killed, because its standard input is then closed.
 Does not know: how requests are answered (`application`) and how connections are limited (`connections`).
 """
 
@@ -21,14 +24,20 @@ import uvicorn
 
 from lineage_store.config import ENVIRONMENT_PREFIX, Settings
 from lineage_store.errors import ConfigError, ExitCode
-from lineage_store.server.application import create_app, prefix_of
+from lineage_store.server.application import application_for, prefix_of
 from lineage_store.server.connections import STOPS_WITHIN_S, server_of
 from lineage_store.server.guard import is_loopback
 
+log = logging.getLogger(__name__)
+
 _LOOKS_EVERY_S = 0.2
+FINAL = (ExitCode.OK, ExitCode.USAGE, ExitCode.SCHEMA)
+"""After these exit codes the daemon is not restarted."""
+LEAST_WAIT_S, MOST_WAIT_S = 1.0, 60.0
+CHILD_STOPS_WITHIN_S = 30.0
 
 
-def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) -> None:
+def run_server(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError for a setting that is not allowed, or a port that is taken.
 
     Args:
@@ -36,7 +45,7 @@ def run(settings: Settings, *, say: Callable[[str], None], opens_browser: bool) 
         opens_browser: open the start page, if there is a graphical display.
     """
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    app = create_app(settings)
+    app = application_for(settings)
     with _listening(settings) as listener:
         address = _address(settings, listener)
         asks = f" It requires the token in {settings.serve_token_file}." if settings.serve_token_file else ""
@@ -86,20 +95,6 @@ def _open(server: uvicorn.Server, address: str) -> None:
     while not server.started:
         time.sleep(0.05)
     webbrowser.open(address)
-
-
-# ---- The daemon that follows base dirs while the server runs, in a process of its own, because a daemon may exit
-# In: base dirs, a database URL, a settings file. Out: a child process that runs the daemon, restarted when it exits.
-# Promises: the child ends with the server, even when the server is killed, because its standard input is then closed.
-# It is not restarted after an error that a restart cannot fix (wrong settings, a schema of another version).
-
-
-log = logging.getLogger(__name__)
-
-FINAL = (ExitCode.OK, ExitCode.USAGE, ExitCode.SCHEMA)
-"""After these exit codes the daemon is not restarted."""
-LEAST_WAIT_S, MOST_WAIT_S = 1.0, 60.0
-CHILD_STOPS_WITHIN_S = 30.0
 
 
 class DaemonProcess:

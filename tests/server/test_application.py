@@ -100,7 +100,9 @@ def test_the_documentation_has_every_setting_and_every_kind_of_problem() -> None
     ] == []
     assert [kind for kind in refusals.REFUSED if f"`{kind}`" not in told] == []
     kinds = {
-        refusals.kind_of(error()) for error in refusals.STATUS if error.__module__ == "lineage_store.errors"
+        refusals.problem_kind(error())
+        for error in refusals.STATUS
+        if error.__module__ == "lineage_store.errors"
     }
     by_cause = {"lineage_query_summary_data", "lease_held", "lineage_param_missing"}
     assert [kind for kind in kinds - by_cause if f"`{kind}`" not in told] == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -319,3 +321,12 @@ def test_a_reader_that_was_killed_meanwhile_costs_no_answer(sqlite_url: str, tmp
         os.kill(reader, signal.SIGKILL)
         wait_until(lambda: has_ended(reader), what="end of the reader")
         assert served.graph().status_code == 200
+
+
+def test_a_process_that_reads_log_files_has_neither_the_web_framework_nor_the_database() -> None:
+    making = ("own.payload_forms", "mindinsight.graphs", "mindinsight.landscapes", "mindinsight.tensors")
+    imports = "; ".join(f"import lineage_store.server.{module}" for module in making)
+    libraries = {"fastapi", "pydantic", "sqlalchemy", "starlette", "uvicorn"}
+    script = f"import sys; {imports}; print(*sorted({libraries} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert loaded.stdout.split() == []

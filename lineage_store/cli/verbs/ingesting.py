@@ -220,7 +220,7 @@ def serve_verb(
         base_dirs=base_dirs or None,
     )
     from lineage_store.api.administration import database_url
-    from lineage_store.server.running import DaemonProcess, run
+    from lineage_store.server.running import DaemonProcess, run_server
 
     settings = loaded.settings
     program.configure(settings.log_level, settings.log_format)
@@ -229,4 +229,4 @@ def serve_verb(
         if base_dirs:
             url = database_url(settings)
             beside.enter_context(DaemonProcess(base_dirs, url, loaded.file, recursive=settings.recursive))
-        run(settings, say=session.note, opens_browser=not no_open)
+        run_server(settings, say=session.note, opens_browser=not no_open)

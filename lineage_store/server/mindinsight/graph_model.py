@@ -1,8 +1,8 @@
-"""The nodes of a graph while it is being built. Their order matters: all answers list nodes in this order.
+"""The nodes of a graph while it is being built: read, connected by name, perhaps reduced to the optimized view, scoped.
 
-In: nodes. Out: `Nodes`, which finds them by name and by id. Promises: a renamed node moves to the end, and so do its
-neighbours' edges to it. Unless a step copies it, an edge is one dict shared by both its ends: a change at one end is
-visible at the other.
+In: a graph as plain values. Out: `Nodes`, which finds them by name and by id; all answers list nodes in their order.
+Promises: a renamed node moves to the end, and so do its neighbours' edges to it. Unless a step copies it, an edge is
+one dict shared by both its ends: a change at one end is visible at the other.
 """
 
 from __future__ import annotations
@@ -11,12 +11,31 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+Mode = Literal["normal", "optimize"]
+_LEAST_GROUP: Mapping[Mode, int] = {"normal": 5, "optimize": 10}
+"""How many nodes of one type in one scope make a group."""
+_DEEPEST = 100
+"""The most nested scopes: each part of a name becomes a node, and the work grows with the square of the parts."""
 PARAMETER, CONST = "Parameter", "Const"
 NAME_SCOPE, AGGREGATION_SCOPE = "name_scope", "aggregation_scope"
 Edge = dict[str, Any]
 EDGE_SETS = ("inputs", "outputs", "proxy_inputs", "proxy_outputs")
+Raw = Mapping[str, Any]
+"""A graph of a log file, or a part of one, as plain values."""
+_PASSING_ON = ("Load", "TupleGetItem", "MakeTuple", "UpdateState")
+"""Operations that load, pack or order values."""
+_PLUGIN_AT_END = re.compile(
+    r"\[:(image|scalar|graph|optimized_graph|histogram|tensor|loss_landscape)\]\Z", re.IGNORECASE
+)
+_DYNAMIC = ("input_is_dynamic_shape", "output_is_dynamic_shape")
+_TENSOR, _TUPLE, _UNDEFINED = "DT_TENSOR", "DT_TUPLE", "DT_UNDEFINED"
+_UNKNOWN = {
+    f"DT_{name}"
+    for name in ("COMPLEX64", "COMPLEX128", "BASE_COMPLEX", "BFLOAT16", "BFLOATS16", "INT4", "SLICE")
+}
+"""Types that are newer than MindInsight, which treats them as undefined."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +144,7 @@ class Nodes:
         return [found for name in names if (found := self.get(name))]
 
 
-def joined(scope: str, name: str) -> str:
+def _joined(scope: str, name: str) -> str:
     """Return the full name of `name` in a scope."""
     return f"{scope}/{name}" if scope else name
 
@@ -136,7 +155,7 @@ def prefixes(name: str) -> list[str]:
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
-def inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
+def _inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
     """Give a scope its members' edges that lead outside, except those to constants."""
     inside = f"{scope.name}/"
     members = list(members)
@@ -148,32 +167,31 @@ def inherit(nodes: Nodes, scope: Node, members: Iterable[Node]) -> None:
                     scope.connect(edges, name, edge)
 
 
-# ---- Reads the operations, parameters and constants of a graph from a log file, and connects them by name
-# In: a graph as plain values. Out: `Nodes` without scopes. Raises ValueError for a name that MindInsight's page
-# cannot draw: MindInsight then shows no graph at all.
+def build(graph: Raw, mode: Mode) -> Nodes:
+    """Return a graph in nested scopes. Raises ValueError for one that MindInsight's page cannot draw."""
+    if mode == "optimize":
+        nodes = _optimized_nodes(graph)
+    else:
+        nodes = _read_nodes(graph)
+        _connect_inputs(nodes)
+        _connect_outputs(nodes)
+    if any(node.name.count("/") > _DEEPEST for node in nodes):
+        raise ValueError("Its scopes are nested too deep.")
+    _add_scopes(nodes, _LEAST_GROUP[mode])
+    return nodes
 
 
-_PLUGIN_AT_END = re.compile(
-    r"\[:(image|scalar|graph|optimized_graph|histogram|tensor|loss_landscape)\]\Z", re.IGNORECASE
-)
-_DYNAMIC = ("input_is_dynamic_shape", "output_is_dynamic_shape")
-_TENSOR, _TUPLE, _UNDEFINED = "DT_TENSOR", "DT_TUPLE", "DT_UNDEFINED"
-_UNKNOWN = {
-    f"DT_{name}"
-    for name in ("COMPLEX64", "COMPLEX128", "BASE_COMPLEX", "BFLOAT16", "BFLOATS16", "INT4", "SLICE")
-}
-"""Types that are newer than MindInsight, which treats them as undefined."""
-Raw = Mapping[str, Any]
+def _read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation: False) -> Nodes:
+    """Return the nodes of a graph, in its order, without scopes, with their inputs keyed by id.
 
-
-def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation: False) -> Nodes:
-    """Return the nodes of a graph, in its order, with their inputs keyed by id."""
+    Raises ValueError for a name that MindInsight's page cannot draw: MindInsight then shows no graph at all.
+    """
     nodes = Nodes()
     for order, operation in enumerate(graph["nodes"]):
         if operation["name"] and not is_left_out(operation):
             nodes.add(_operation(order, operation))
     for parameter in filter(lambda each: each["name"], graph["parameters"]):
-        shapes, data_type = shapes_of(parameter["type"]), data_type_of(parameter["type"])
+        shapes, data_type = _shapes_of(parameter["type"]), _data_type_of(parameter["type"])
         attributes = {"type": data_type, "shape": str(shapes)}
         nodes.add(_leaf(parameter["name"], PARAMETER, attributes, shapes, data_type))
     for name, value in graph["constants"].items():
@@ -184,16 +202,16 @@ def read_nodes(graph: Raw, is_left_out: Callable[[Raw], bool] = lambda operation
     return nodes
 
 
-def connect_inputs(nodes: Nodes) -> None:
+def _connect_inputs(nodes: Nodes) -> None:
     """Replace the ids of inputs by names; drop inputs whose id no node has."""
     for node in nodes:
         for node_id, edge in list(node.inputs.items()):
             del node.inputs[node_id]
             if source := nodes.by_id(node_id):
-                node.connect("inputs", source.name, described(edge, source))
+                node.connect("inputs", source.name, _described(edge, source))
 
 
-def connect_outputs(nodes: Nodes) -> None:
+def _connect_outputs(nodes: Nodes) -> None:
     """Give each operation its outputs, derived from the inputs of other nodes."""
     for node in nodes:
         for name, edge in node.inputs.items():
@@ -202,24 +220,24 @@ def connect_outputs(nodes: Nodes) -> None:
                 source.connect("outputs", node.name, edge)
 
 
-def described(edge: Edge, source: Node) -> Edge:
+def _described(edge: Edge, source: Node) -> Edge:
     """Set an edge's shape and type to those of its source, and return it."""
     edge["shape"], edge["data_type"] = source.shapes, source.data_type
     return edge
 
 
-def shapes_of(type_: Raw | None) -> list[list[int]]:
+def _shapes_of(type_: Raw | None) -> list[list[int]]:
     """Return the shape of each output; an empty shape for one that is not a tensor."""
     if type_ is None:
         return []
     if type_["shape"] is not None:
         return [list(type_["shape"])]
     if _name(type_) == _TUPLE:
-        return [shape for element in type_["elements"] for shape in shapes_of(element)]
+        return [shape for element in type_["elements"] for shape in _shapes_of(element)]
     return [] if _name(type_) in (_TENSOR, _UNDEFINED) else [[]]
 
 
-def data_type_of(type_: Raw | None) -> str:
+def _data_type_of(type_: Raw | None) -> str:
     """Return the type as MindSpore spells it."""
     if type_ is None:
         return _UNDEFINED
@@ -227,7 +245,7 @@ def data_type_of(type_: Raw | None) -> str:
     if type_["shape"] is not None:
         return f"{_TENSOR}[{name}]"
     if name == _TUPLE:
-        return f"{name}{[data_type_of(element) for element in type_['elements']]}"
+        return f"{name}{[_data_type_of(element) for element in type_['elements']]}"
     return f"{name}[{_UNDEFINED}]" if name == _TENSOR else name
 
 
@@ -238,9 +256,9 @@ def _name(type_: Raw) -> str:
 
 def _operation(order: int, operation: Raw) -> Node:
     number = operation["name"].rpartition("/")[2].rpartition("op")[2]
-    name = operation["full_name"] or joined(operation["scope"], f"{operation['op_type']}-op{number}")
+    name = operation["full_name"] or _joined(operation["scope"], f"{operation['op_type']}-op{number}")
     if _PLUGIN_AT_END.search(operation["full_name"]):
-        name = joined(operation["scope"], f"{operation['op_type']}-op{operation['name']}")
+        name = _joined(operation["scope"], f"{operation['op_type']}-op{operation['name']}")
     node = Node(
         name=_drawable(name),
         id=number,
@@ -248,8 +266,8 @@ def _operation(order: int, operation: Raw) -> Node:
         scope=operation["scope"],
         order=order,
         attributes=operation["attribute_texts"],
-        shapes=shapes_of(operation["output_type"]),
-        data_type=data_type_of(operation["output_type"]),
+        shapes=_shapes_of(operation["output_type"]),
+        data_type=_data_type_of(operation["output_type"]),
         output_index=operation["output_index"],
         is_dynamic=any(operation["attributes"].get(name) is True for name in _DYNAMIC),
     )
@@ -274,20 +292,15 @@ def _drawable(name: str) -> str:
     return name
 
 
-# ---- The optimized view of a graph: the forward computation without operations that only pass values on
-# In: a graph as plain values. Out: connected `Nodes`. Promises: operations of the gradients and of the optimizer are
-# left out. Operations that load, pack or order values are removed, and their neighbours are connected directly.
+def _optimized_nodes(graph: Raw) -> Nodes:
+    """Return the connected nodes of the optimized view: those of the forward computation.
 
-
-_PASSING_ON = ("Load", "TupleGetItem", "MakeTuple", "UpdateState")
-
-
-def optimized_nodes(graph: Raw) -> Nodes:
-    """Return the nodes of the optimized view."""
-    nodes = read_nodes(graph, _is_of_training)
-    connect_inputs(nodes)
+    Operations that only pass values on are removed, and their neighbours are connected directly.
+    """
+    nodes = _read_nodes(graph, _is_of_training)
+    _connect_inputs(nodes)
     _bypass(nodes, "inputs")
-    connect_outputs(nodes)
+    _connect_outputs(nodes)
     _bypass(nodes, "outputs")
     nodes.remove([node.name for node in nodes if node.type in _PASSING_ON])
     nodes.remove([node.name for node in nodes.operations() if not node.inputs and not node.outputs])
@@ -312,7 +325,7 @@ def _bypass(nodes: Nodes, edges: str) -> None:
             del getattr(node, edges)[name]
             for far_name, edge in list(getattr(between, edges).items()):
                 if far := nodes.get(far_name):
-                    node.connect(edges, far.name, described(edge, far))
+                    node.connect(edges, far.name, _described(edge, far))
 
 
 def _lift_lonely_types(nodes: Nodes) -> None:
@@ -335,14 +348,11 @@ def _lift_lonely_types(nodes: Nodes) -> None:
             nodes.rename(node, f"{node.scope.rpartition('/')[0]}/{node.base_name}")
 
 
-# ---- Adds scopes: groups of nodes of one type, a node for each part of a name, copies of parameters where they are
-# used
-# In: connected `Nodes`. Out: the same `Nodes` with scopes, their edges and the numbers of their children. Each step
-# of `add_scopes` needs the results of the steps before it.
+def _add_scopes(nodes: Nodes, least_group: int) -> None:
+    """Group and nest connected nodes; `least_group` nodes of one type in one scope make a group.
 
-
-def add_scopes(nodes: Nodes, least_group: int) -> None:
-    """Group and nest the nodes; `least_group` nodes of one type in one scope make a group."""
+    Each step needs the results of the steps before it.
+    """
     _move_to_users(nodes, PARAMETER)
     _group(nodes, least_group)
     _lay_out_parameters(nodes)
@@ -359,7 +369,7 @@ def _move_to_users(nodes: Nodes, type_: str) -> None:
         for name, edge in list(node.inputs.items()):
             if name not in originals:
                 continue
-            copied = joined(node.scope, name)
+            copied = _joined(node.scope, name)
             if copied not in copies:
                 copies[copied] = _copy(nodes, name, copied, node.scope)
             copies[copied].connect("outputs", node.name, dict(edge))
@@ -373,17 +383,10 @@ def _move_to_users(nodes: Nodes, type_: str) -> None:
 def _copy(nodes: Nodes, name: str, copied: str, scope: str) -> Node:
     original = nodes.get(name)
     assert original is not None
+    no_edges: dict[str, Any] = {edges: {} for edges in EDGE_SETS}
+    attributes = dict(original.attributes)
     return replace(
-        original,
-        name=copied,
-        id=copied,
-        scope=scope,
-        is_dynamic=False,
-        attributes=dict(original.attributes),
-        inputs={},
-        outputs={},
-        proxy_inputs={},
-        proxy_outputs={},
+        original, name=copied, id=copied, scope=scope, is_dynamic=False, attributes=attributes, **no_edges
     )
 
 
@@ -392,20 +395,20 @@ def _group(nodes: Nodes, least: int) -> None:
     of_type: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         if node.type != CONST:
-            of_type[joined(node.scope, node.type)].append(node)
+            of_type[_joined(node.scope, node.type)].append(node)
     groups: list[tuple[Node, list[Node]]] = []
     for name, members in of_type.items():
         if len(members) < least:
             continue
         scope, _, type_ = name.rpartition("/")
-        group_name = joined(scope, f"{type_}[{len(members)}]_{len(groups)}")
+        group_name = _joined(scope, f"{type_}[{len(members)}]_{len(groups)}")
         group = Node(group_name, group_name, AGGREGATION_SCOPE, scope, subnode_count=len(members))
         for member in members:
             nodes.rename(member, f"{group_name}/{member.base_name}")
         nodes.add(group)
         groups.append((group, members))
     for group, members in groups:
-        inherit(nodes, group, members)
+        _inherit(nodes, group, members)
 
 
 def _lay_out_parameters(nodes: Nodes) -> None:
@@ -458,11 +461,11 @@ def _name_scopes(nodes: Nodes) -> None:
                     above = scope
                     continue
                 if taken is not None:
-                    nodes.rename(taken, joined(taken.scope, f"({taken.base_name})"), in_scopes=True)
+                    nodes.rename(taken, _joined(taken.scope, f"({taken.base_name})"), in_scopes=True)
                     if scope in names[place:]:
                         names.append(taken.name)
                 scopes[scope] = Node(scope, scope, NAME_SCOPE, above)
-            inherit(nodes, scopes[scope], [node])
+            _inherit(nodes, scopes[scope], [node])
             above = scope
     for made in scopes.values():
         nodes.add(made)

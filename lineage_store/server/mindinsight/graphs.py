@@ -1,52 +1,51 @@
-"""`datavisual/graphs/…`: a job's computational graph, scope by scope.
+"""`datavisual/graphs/…`: a job's computational graph, scope by scope, many nodes of one type grouped.
 
-The process that reads a graph builds it once, and has it for the next question about it.
+In: a query; a graph as plain values. Out: the nodes of a scope, all leaves, the way to a node, a search by name.
+Promises: the nodes, their order and their edges are MindInsight's. The process that reads a graph builds it once, and
+has it for the next question about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import GRAPH
-from lineage_store.server.decoding import Answer, Decoding
-from lineage_store.server.mindinsight.graph_model import (
-    Node,
-    Nodes,
-    add_scopes,
-    connect_inputs,
-    connect_outputs,
-    optimized_nodes,
-    prefixes,
-    read_nodes,
+from lineage_store.server.decoding import Content, Decoding
+from lineage_store.server.mindinsight.graph_model import Mode, Node, Nodes, build, prefixes
+from lineage_store.server.mindinsight.protocol import (
+    Query,
+    RefusedError,
+    compact_json,
+    nothing_of,
+    wrong_value,
 )
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, to_json, wrong_value
 from lineage_store.server.mindinsight.site import IN_MANAGER, OPTIMIZED, OPTIMIZED_GRAPH, Site
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSource
 
 
-_NO_GRAPH = RefusedError("5054500C", "Graph is not exist.")
+_NO_GRAPH = nothing_of(GRAPH)
 _MODES: dict[str, tuple[Mode, str]] = {"normal": ("normal", GRAPH), "optimize": ("optimize", OPTIMIZED_GRAPH)}
 Find = Callable[..., Any]
 """A method of `GraphTree`."""
 
 
-def nodes(site: Site, query: Query) -> Decoding:
+def get_nodes(site: Site, query: Query) -> Decoding:
     """Return the nodes directly in a scope."""
     return _of_graph(site, query, "nodes", GraphTree.children, query.get("name") or "")
 
 
-def all_nodes(site: Site, query: Query) -> Decoding:
+def get_all_nodes(site: Site, query: Query) -> Decoding:
     """Return the nodes at any depth in a scope that are not scopes themselves."""
     return _of_graph(site, query, "all_nodes_detail", GraphTree.leaves, query.get("name") or "")
 
 
-def names(site: Site, query: Query) -> Decoding:
+def get_node_names(site: Site, query: Query) -> Decoding:
     """Return a page of the nodes whose names match, as a tree."""
     offset, limit = query.page(default=100, most=1000)
     start = offset * limit
@@ -54,7 +53,7 @@ def names(site: Site, query: Query) -> Decoding:
     return _of_graph(site, query, "nodes", GraphTree.search, *searched)
 
 
-def single_node(site: Site, query: Query) -> Decoding:
+def get_node(site: Site, query: Query) -> Decoding:
     """Return every scope on the way to a node."""
     graph = _graph(site, query)
     return _found_in(*graph, "", GraphTree.way_to, query.required("name"))
@@ -84,7 +83,7 @@ def _graph(site: Site, query: Query) -> tuple[PayloadSource, Mode]:
     return site.store.graphs(site.base_dir, job.train_id, wanted)[-1].source, mode
 
 
-def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Answer:
+def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Content:
     try:
         tree = _built(source, mode)
     except (PayloadUnavailableError, ValueError):  # log file gone, or a graph that cannot be drawn
@@ -94,48 +93,16 @@ def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments
     except UnknownNodeError:
         text = f"Can not find node in graph by the given node name. node name: {arguments[0]}."
         raise RefusedError("50545009", text) from None
-    return Answer(to_json({title: found} if title else found))
+    return Content(compact_json({title: found} if title else found))
 
 
 @lru_cache(maxsize=1)
 def _built(source: PayloadSource, mode: Mode) -> GraphTree:
-    return build(source.read(), mode)
-
-
-# ---- A computational graph as MindInsight shows it: nodes in nested scopes, many nodes of one type grouped. Pure
-# In: a graph as a log file has it (`PayloadSample.read`). Out: a `GraphTree`, which lists scopes and finds nodes.
-# Promises: the nodes, their order and their edges are MindInsight's.
-
-
-__all__ = ["GraphTree", "Mode", "UnknownNodeError", "build"]
-
-
-# ---- Builds a graph, and queries it: the nodes of a scope, all leaves, the way to a node, a search by name
-# In: a graph as plain values. Out: values that JSON can represent. Promises: lists have MindInsight's order.
-
-
-Mode = Literal["normal", "optimize"]
-_LEAST_GROUP = {"normal": 5, "optimize": 10}
-_DEEPEST = 100
-"""The most nested scopes: each part of a name becomes a node, and the work grows with the square of the parts."""
+    return GraphTree(build(source.read(), mode))
 
 
 class UnknownNodeError(KeyError):
     """Raised when the graph has no node of this name."""
-
-
-def build(graph: Mapping[str, Any], mode: Mode) -> GraphTree:
-    """Return the graph in nested scopes. Raises ValueError for a graph that MindInsight's page cannot draw."""
-    if mode == "optimize":
-        nodes = optimized_nodes(graph)
-    else:
-        nodes = read_nodes(graph)
-        connect_inputs(nodes)
-        connect_outputs(nodes)
-    if any(node.name.count("/") > _DEEPEST for node in nodes):
-        raise ValueError("Its scopes are nested too deep.")
-    add_scopes(nodes, _LEAST_GROUP[mode])
-    return GraphTree(nodes)
 
 
 class GraphTree:

@@ -1,4 +1,9 @@
-"""`datavisual/histograms`: the histograms of a tag, with the same buckets for all samples."""
+"""`datavisual/histograms`: the histograms of a tag, with the same buckets from the least value of all to the greatest.
+
+In: the buckets of each sample as they were written. Out: for each sample the same number of rows [left, width,
+count], all of one width. Promises: MindInsight's numbers to the last bit, which is why the order of additions must
+not change. Counts are rounded up in each bucket, so that their sum may exceed the number of values.
+"""
 
 from __future__ import annotations
 
@@ -6,48 +11,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import HISTOGRAM
-from lineage_store.server.decoding import Answer, Decoding
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, to_json
-from lineage_store.server.mindinsight.samples import NO_DATA, Payload, decoded, kept_payloads, stored_tag
+from lineage_store.server.decoding import Content, Decoding
+from lineage_store.server.mindinsight.protocol import Query, compact_json, nothing_of
+from lineage_store.server.mindinsight.samples import (
+    GONE,
+    NO_DATA,
+    KeptPayload,
+    in_process,
+    kept_payloads,
+    stored_tag,
+)
 from lineage_store.server.mindinsight.site import Site
-
-_NOT_THERE = "Histogram value is not exist. Detail:"
-
-
-def histograms(site: Site, query: Query) -> Answer | Decoding:
-    """Return the histograms of a tag."""
-    train_id, tag = query.required("train_id"), query.required("tag")
-    job = site.job(train_id)
-    stored = stored_tag(job, HISTOGRAM, tag, RefusedError("5054500F", f"{_NOT_THERE} {NO_DATA}"))
-    found = kept_payloads(site, job, HISTOGRAM, stored, most_long=MOST_BUCKETS)
-    return decoded(_shown, found, train_id, tag, found)
-
-
-def _shown(train_id: str, tag: str, payloads: Sequence[Payload]) -> Answer:
-    drawn = rebinned([_read(each) for each in payloads])
-    shown = [
-        {"wall_time": each.wall_time, "step": each.step, "buckets": buckets}
-        for each, buckets in zip(payloads, drawn, strict=True)
-    ]
-    return Answer(to_json({"train_id": train_id, "tag": tag, "histograms": shown}))
-
-
-def _read(payload: Payload) -> Histogram:
-    try:
-        read = payload.source.read()
-    except PayloadUnavailableError:
-        raise RefusedError("5054500F", f"{_NOT_THERE} Its log file is gone or has changed.") from None
-    columns = (read.left.tolist(), read.width.tolist(), read.count.tolist())
-    return histogram(list(zip(*columns, strict=True)), read.statistics.min, read.statistics.max)
-
-
-# ---- Converts the histograms of a tag to common buckets, from the least value of all to the greatest. Pure
-# In: the buckets of each sample as they were written. Out: for each sample the same number of rows [left, width,
-# count], all of one width. Promises: MindInsight's numbers to the last bit, which is why the order of additions must
-# not change. Counts are rounded up in each bucket, so that their sum may exceed the number of values.
-
 
 Bucket = tuple[float, float, int]
 """Left edge, width, count."""
@@ -55,8 +30,32 @@ MOST_BUCKETS = 90
 """MindInsight leaves out a histogram that was written with more buckets."""
 
 
+def get_histograms(site: Site, query: Query) -> Content | Decoding:
+    """Return the histograms of a tag."""
+    train_id, tag = query.required("train_id"), query.required("tag")
+    job = site.job(train_id)
+    stored = stored_tag(job, HISTOGRAM, tag, nothing_of(HISTOGRAM, NO_DATA))
+    found = kept_payloads(site, job, HISTOGRAM, stored, most_long=MOST_BUCKETS)
+    return in_process(_shown, found, train_id, tag, found)
+
+
+def _shown(train_id: str, tag: str, payloads: Sequence[KeptPayload]) -> Content:
+    drawn = rebinned([_read(each) for each in payloads])
+    shown = [
+        {"wall_time": each.wall_time, "step": each.step, "buckets": buckets}
+        for each, buckets in zip(payloads, drawn, strict=True)
+    ]
+    return Content(compact_json({"train_id": train_id, "tag": tag, "histograms": shown}))
+
+
+def _read(payload: KeptPayload) -> WrittenHistogram:
+    read = payload.read(nothing_of(HISTOGRAM, GONE))
+    columns = (read.left.tolist(), read.width.tolist(), read.count.tolist())
+    return histogram(list(zip(*columns, strict=True)), read.statistics.min, read.statistics.max)
+
+
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class WrittenHistogram:
     """A histogram as it was written; `least` and `greatest` are of its finite values."""
 
     buckets: Sequence[Bucket]
@@ -69,12 +68,12 @@ class Histogram:
         return sum(count for _, _, count in self.buckets)
 
 
-def histogram(buckets: Sequence[Bucket], least: float, greatest: float) -> Histogram:
+def histogram(buckets: Sequence[Bucket], least: float, greatest: float) -> WrittenHistogram:
     """Return a histogram with sorted buckets, in which NaN and infinite ends are replaced by zero."""
-    return Histogram(sorted(buckets, key=lambda bucket: bucket[0]), _finite(least), _finite(greatest))
+    return WrittenHistogram(sorted(buckets, key=lambda bucket: bucket[0]), _finite(least), _finite(greatest))
 
 
-def rebinned(histograms: Sequence[Histogram]) -> list[list[list[float]]]:
+def rebinned(histograms: Sequence[WrittenHistogram]) -> list[list[list[float]]]:
     """Return each histogram as rows [left, width, count] of common buckets."""
     filled = [each for each in histograms if each.count > 0]
     least = min((each.least for each in filled), default=0.0)
@@ -100,7 +99,7 @@ def bucket_number(count: int) -> int:
     return math.ceil(count / 10) + 1 if count <= 280 else 30
 
 
-def _counts(of: Histogram, least: float, width: float, number: int) -> list[int]:
+def _counts(of: WrittenHistogram, least: float, width: float, number: int) -> list[int]:
     if of.count == 0:
         return [0] * number
     counts, position = [], 0

@@ -11,29 +11,31 @@ from lineage_store.errors import PayloadUnavailableError
 from lineage_store.fields import LISTED
 from lineage_store.plain_values import for_json
 from lineage_store.plugins import LANDSCAPE
-from lineage_store.server.decoding import Answer, Decoding
+from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.mindinsight.lineages import LOSS
-from lineage_store.server.mindinsight.protocol import Query, no_such_job, to_json
-from lineage_store.server.mindinsight.samples import Payload, decoded, kept_payloads
-from lineage_store.server.mindinsight.site import IN_MANAGER, LOSS_LANDSCAPE, Job, Site
+from lineage_store.server.mindinsight.protocol import Query, compact_json, unknown_job
+from lineage_store.server.mindinsight.samples import KeptPayload, in_process, kept_payloads
+from lineage_store.server.mindinsight.site import IN_MANAGER, LOSS_LANDSCAPE, Site, SiteJob
 
 NO_LANDSCAPE, MALFORMED = "50545017", "50540002"
+_MASK = (1 << 64) - 1
+_INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _LINEAGE = [field.name for field in LISTED if field.type == "float" or field.name in ("network", "optimizer")]
 
 
-def intervals(site: Site, query: Query) -> Answer | Decoding:
+def get_intervals(site: Site, query: Query) -> Content | Decoding:
     """Return the first and last step or epoch of each landscape that has intervals, with an id for each."""
     found = _recorded(site, site.job(query.required("train_id"), IN_MANAGER))
-    return decoded(_intervals, found, found)
+    return in_process(_intervals, found, found)
 
 
-def landscapes(site: Site, query: Query) -> Answer | Decoding:
+def get_landscapes(site: Site, query: Query) -> Content | Decoding:
     """Return one landscape of each job: that of an interval, or the final one."""
     train_ids = query.all("train_id")
     jobs = site.jobs(train_ids)
     kind, wanted = [*query.all("type"), "interval"][0], query.get("interval_id")
     asked = [_Asked.of(site, jobs, train_id) for train_id in train_ids]
-    return decoded(_landscapes, [each for job in asked for each in job.recorded], asked, kind, wanted)
+    return in_process(_landscapes, [each for job in asked for each in job.recorded], asked, kind, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +43,38 @@ class _Asked:
     """A job of which a landscape is wanted."""
 
     train_id: str
-    recorded: Sequence[Payload] = ()
+    recorded: Sequence[KeptPayload] = ()
     lineage: Mapping[str, Any] = field(default_factory=dict)
     error_code: str = NO_LANDSCAPE
     """The code if none of the landscapes is the wanted one."""
 
     @classmethod
-    def of(cls, site: Site, jobs: Mapping[str, Job], train_id: str) -> _Asked:
+    def of(cls, site: Site, jobs: Mapping[str, SiteJob], train_id: str) -> _Asked:
         if not train_id.startswith("./"):
             return cls(train_id, error_code=MALFORMED)
         if train_id not in jobs:
-            raise no_such_job(IN_MANAGER)
+            raise unknown_job(IN_MANAGER)
         return cls(train_id, _recorded(site, jobs[train_id]), _lineage(site, train_id))
 
 
-def _recorded(site: Site, job: Job) -> list[Payload]:
+def _recorded(site: Site, job: SiteJob) -> list[KeptPayload]:
     """Return the landscapes of a job, tag by tag."""
     tags = (job.stored_tag(LANDSCAPE, tag) for tag in job.tags[LOSS_LANDSCAPE])
     return [each for tag in tags if tag is not None for each in kept_payloads(site, job, LANDSCAPE, tag)]
 
 
-def _intervals(recorded: Sequence[Payload]) -> Answer:
+def _intervals(recorded: Sequence[KeptPayload]) -> Content:
     found = [list(each.intervals) for each in _read(recorded) if each.intervals]
     shown = sorted(found, key=lambda interval: interval[0])
-    return Answer(
-        to_json({"intervals": [{"id": interval_id(each), "value": [each[0], each[-1]]} for each in shown]})
+    return Content(
+        compact_json(
+            {"intervals": [{"id": interval_id(each), "value": [each[0], each[-1]]} for each in shown]}
+        )
     )
 
 
-def _landscapes(asked: Sequence[_Asked], kind: str, wanted: str | None) -> Answer:
-    return Answer(to_json({"landscapes": [_landscape(job, kind, wanted) for job in asked]}))
+def _landscapes(asked: Sequence[_Asked], kind: str, wanted: str | None) -> Content:
+    return Content(compact_json({"landscapes": [_landscape(job, kind, wanted) for job in asked]}))
 
 
 def _landscape(job: _Asked, kind: str, wanted: str | None) -> dict[str, Any]:
@@ -83,7 +87,7 @@ def _landscape(job: _Asked, kind: str, wanted: str | None) -> dict[str, Any]:
     return {"error_code": job.error_code, "train_id": job.train_id}
 
 
-def _read(recorded: Sequence[Payload]) -> Iterator[Any]:
+def _read(recorded: Sequence[KeptPayload]) -> Iterator[Any]:
     """Yield every landscape that can still be read from its log file."""
     for each in recorded:
         with suppress(PayloadUnavailableError):
@@ -127,18 +131,12 @@ def _as_text(value: Any) -> str | None:
     return f"{value:6e}" if isinstance(value, float | int) else value
 
 
-# ---- The id that MindInsight gives to the intervals of a landscape: Python's hash of their text. Pure
-# In: a list of steps or epochs. Out: a 64-bit number in decimal, the hash that Python 3.11 and newer compute with
-# PYTHONHASHSEED=0: SipHash-1-3 with a key of zeros. In MindInsight the id changes with every start; here it is
-# stable.
-
-
-_MASK = (1 << 64) - 1
-_INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-
-
 def interval_id(intervals: Sequence[int]) -> str:
-    """Return the id of these intervals."""
+    """Return the id of these steps or epochs: Python's hash of their text, a 64-bit number in decimal.
+
+    It is the hash of Python 3.11 and newer with PYTHONHASHSEED=0: SipHash-1-3 with a key of zeros. In MindInsight the
+    id changes with every start; here it is stable.
+    """
     number = _siphash13(str(list(intervals)).encode())
     return str(number - (1 << 64) if number >> 63 else number)
 

@@ -1,6 +1,7 @@
 """`lineagemgr/lineages`, `optimizer/targets/search`, `datasets/dataset_graph`: lineage, labels and remarks.
 
-Conditions are first checked as MindInsight checks them; the store answers those that pass.
+Conditions are first checked as MindInsight checks them, because its clients expect its refusals; the store, which
+allows more operators and has other messages, answers those that pass.
 """
 
 from __future__ import annotations
@@ -29,23 +30,46 @@ from lineage_store.plain_values import LARGEST_INTEGER, WORD_BY_KIND
 from lineage_store.server.mindinsight.protocol import Query, RefusedError, wrong_value
 from lineage_store.server.mindinsight.site import Site
 
+_OPERATORS = ("eq", "lt", "gt", "le", "ge", "in", "not_in")
+_OF_TEXT = ("eq", "in", "not_in")
+_FIELDS = [field.name for field in MINDINSIGHTS]
+_LINEAGE_TYPE, _OURS = "lineage_type", "sorted_by"
+_TYPE = "It should be 'dataset' or 'model'."
+_NUMBER = "It should be a dict and the value should be a float or a integer"
+_BOUNDS = {"limit": (1, 100, "0 < limit <= 100"), "offset": (0, 100_000, "0 <= offset <= 100000")}
+_COUNT = "integer between 0 and pow(2, 63) -1."
+_SORTED_NAME = f"The sorted_name must be in {_FIELDS} or start with `{METRIC_PREFIX}` or `{USER_PREFIX}`."
+METRIC, USER = "[M]", "[U]"
+LOSS = "loss"
+NOT_A_NUMBER, FEW_SAMPLES, UNDEFINED = 1, 2, 3
+"""MindInsight's reason codes: why a hyper-parameter has no importance."""
+_BUCKETS = 5
+_LEAST_SAMPLES = 3
+_TUNABLE = [field.name for field in LISTED if field.tunable]
+_NAN = WORD_BY_KIND["nan"]
+"""NaN in the answers of `filter_lineage`. An infinity is a text to MindInsight: such a column is not numeric."""
+_LARGEST = 1e300
+"""Larger magnitudes count as missing, because the distance of two of them may overflow."""
+_FINEST = 1e-14
+"""Values whose relative distance is smaller count as equal: float64 has no buckets between them."""
+Column = Sequence[float | None]
 _NESTED = ("operations", "sampler", "children")
 _TYPES = (str, bool, int, float, list)
 """The order of keys in MindInsight's pipelines: by the types of their values, and `_NESTED` last."""
 
 
-def lineages(site: Site, body: Any) -> dict[str, Any]:
+def find_lineages(site: Site, body: Any) -> dict[str, Any]:
     """Return the lineage of the jobs that match the condition in a request's body."""
-    found = search(site, body)
+    found = _matching(site, body)
     for each in found["object"]:
         if "dataset_graph" in each:
             each["dataset_graph"] = in_order(each["dataset_graph"])
     return found
 
 
-def search(site: Site, body: Any) -> dict[str, Any]:
+def _matching(site: Site, body: Any) -> dict[str, Any]:
     """Return the store's answer to the condition in a request's body. Raises RefusedError."""
-    condition = dict(read_condition({} if body is None else body))
+    condition = dict(checked_condition({} if body is None else body))
     if "summary_dir" in condition:
         ids = condition["summary_dir"].items()
         condition["summary_dir"] = {operator: _without_paths(value) for operator, value in ids}
@@ -64,9 +88,9 @@ def _without_paths(ids: Any) -> Any:
     return "" if isinstance(ids, str) and ids.startswith("/") else ids
 
 
-def targets(site: Site, body: Any) -> dict[str, Any]:
+def find_targets(site: Site, body: Any) -> dict[str, Any]:
     """Return how hyper-parameters correlate with results, among the jobs that match."""
-    return analysed(search(site, body)["object"])
+    return analysed(_matching(site, body)["object"])
 
 
 def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
@@ -105,7 +129,7 @@ def require_lineage(site: Site, train_id: str) -> None:
         raise wrong_value(f"Cannot update the lineage for tran job {train_id}, because it does not exist.")
 
 
-def dataset_graph(site: Site, query: Query) -> dict[str, Any]:
+def get_dataset_graph(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's dataset pipeline; nothing if it recorded none."""
     train_id = _relative(query.get("train_id"))
     found = site.lineage_of(train_id, "dataset")
@@ -139,29 +163,13 @@ def _rank(key: str, value: Any) -> tuple[int, str]:
     return next((rank for rank, type_ in enumerate(_TYPES) if isinstance(value, type_)), 0), key
 
 
-# ---- Checks a search condition like MindInsight: the same refusals, in the same words and order. Pure
-# In: the JSON of a request's body. Out: the condition for the store, or a refusal. The store itself allows more
-# operators and has other error messages, but clients of MindInsight expect these.
-
-
-_OPERATORS = ("eq", "lt", "gt", "le", "ge", "in", "not_in")
-_OF_TEXT = ("eq", "in", "not_in")
-_FIELDS = [field.name for field in MINDINSIGHTS]
-_LINEAGE_TYPE, _OURS = "lineage_type", "sorted_by"
-_TYPE = "It should be 'dataset' or 'model'."
-_NUMBER = "It should be a dict and the value should be a float or a integer"
-_BOUNDS = {"limit": (1, 100, "0 < limit <= 100"), "offset": (0, 100_000, "0 <= offset <= 100000")}
-_COUNT = "integer between 0 and pow(2, 63) -1."
-_SORTED_NAME = f"The sorted_name must be in {_FIELDS} or start with `{METRIC_PREFIX}` or `{USER_PREFIX}`."
-
-
 def refused(detail: str) -> RefusedError:
     """Return the refusal of a condition."""
     return RefusedError("50542218", f"Search_condition param error: {detail}")
 
 
-def read_condition(body: object) -> Mapping[str, Any]:
-    """Return a request's body as a condition for the store. Raises RefusedError."""
+def checked_condition(body: object) -> Mapping[str, Any]:
+    """Return a request's body as a condition for the store. Raises RefusedError in MindInsight's words and order."""
     if not isinstance(body, dict):
         raise refused("TypeError. Invalid search_condition type, it should be dict.")
     page = {name: body[name] for name in _BOUNDS if name in body}
@@ -262,29 +270,12 @@ def _invalid_condition(name: str, detail: str) -> RefusedError:
     return refused(f"The parameter {name} is invalid. {detail}")
 
 
-# ---- How strongly hyper-parameters correlate with results, as MindInsight's model lineage page shows it. Pure
-# In: jobs in the shape of `filter_lineage`. Out: for each metric and the loss a histogram, and for each tunable
-# number the magnitude of its Pearson correlation with the result. Promises: MindInsight's numbers and order.
-
-
-METRIC, USER = "[M]", "[U]"
-LOSS = "loss"
-NOT_A_NUMBER, FEW_SAMPLES, UNDEFINED = 1, 2, 3
-"""MindInsight's reason codes: why a hyper-parameter has no importance."""
-_BUCKETS = 5
-_LEAST_SAMPLES = 3
-_TUNABLE = [field.name for field in LISTED if field.tunable]
-_NAN = WORD_BY_KIND["nan"]
-"""NaN in the answers of `filter_lineage`. An infinity is a text to MindInsight: such a column is not numeric."""
-_LARGEST = 1e300
-"""Larger magnitudes count as missing, because the distance of two of them may overflow."""
-_FINEST = 1e-14
-"""Values whose relative distance is smaller count as equal: float64 has no buckets between them."""
-Column = Sequence[float | None]
-
-
 def analysed(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return MindInsight's answer about these jobs."""
+    """Return what MindInsight's page says of these jobs (as `filter_lineage` returns them), its numbers in its order.
+
+    For each metric and the loss a histogram, and for each tunable number the magnitude of its Pearson correlation with
+    the result.
+    """
     models = [each["model_lineage"] for each in objects if "model_lineage" in each]
     user_keys = _keys(model["user_defined"] for model in models)
     parameters = {name: [model[name] for model in models] for name in _TUNABLE}

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineage_store.plain_values import for_json
-from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.decoding import Answer
+from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
+from lineage_store.server.decoding import Content
 
+_MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
 METHODS = ("GET", "POST", "PUT", "DELETE")
 HEADERS = {
     "X-Frame-Options": "SAMEORIGIN",
@@ -45,13 +46,21 @@ class RefusedError(Exception):
         return self.message
 
 
-NO_SUCH_JOB = "50545005"
+NO_SUCH_JOB, LARGE_TENSOR = "50545005", "50545016"
+_NOTHING_OF = {
+    GRAPH: ("5054500C", "Graph is not exist."),
+    IMAGE: ("5054500D", "Image is not exist."),
+    SCALAR: ("5054500E", "Scalar value is not exist."),
+    HISTOGRAM: ("5054500F", "Histogram value is not exist."),
+    TENSOR: ("50545012", "Tensor value is not exist."),
+    LANDSCAPE: ("50545017", "Landscape is not exist."),
+}
 NO_SUCH_PATH = RefusedError("50545001", "404 Not Found.", 404)
 NO_SUCH_METHOD = RefusedError("50545002", "405 Method Not Allowed.", 405)
 SYSTEM_ERROR = RefusedError("50540000", "System error.", 500)
 
 
-def no_such_job(detail: str = "") -> RefusedError:
+def unknown_job(detail: str = "") -> RefusedError:
     """Return the refusal for an unknown job, at which MindInsight's page goes back to the list of jobs."""
     return RefusedError(NO_SUCH_JOB, "Train job is not exist." + (f" Detail: {detail}" if detail else ""))
 
@@ -71,19 +80,17 @@ def missing(name: str) -> RefusedError:
     return RefusedError("50540003", f"Param missing. '{name}' is required.")
 
 
-_TOO_COSTLY = {
-    GRAPH: ("5054500C", "Graph is not exist."),
-    IMAGE: ("5054500D", "Image is not exist."),
-    HISTOGRAM: ("5054500F", "Histogram value is not exist."),
-    TENSOR: ("50545016", "Tensor is too large to show on UI."),
-    LANDSCAPE: ("50545017", "Landscape is not exist."),
-}
+def nothing_of(plugin: str, detail: str = "", status: int = 400) -> RefusedError:
+    """Return the refusal for samples of a plugin that are not there, or cannot be shown."""
+    code, message = _NOTHING_OF[plugin]
+    return RefusedError(code, message + (f" Detail: {detail}" if detail else ""), status)
 
 
 def too_costly(plugin: str, reason: str) -> RefusedError:
     """Return the refusal for payloads of a plugin that take too much time or memory; `reason` is a sentence."""
-    code, message = _TOO_COSTLY[plugin]
-    return RefusedError(code, f"{message} Detail: {reason}", 422)
+    if plugin == TENSOR:
+        return RefusedError(LARGE_TENSOR, f"Tensor is too large to show on UI. Detail: {reason}", 422)
+    return nothing_of(plugin, reason, 422)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +117,7 @@ class Query:
     def integer(self, name: str, default: int) -> int:
         """Return the integer of a name. Raises RefusedError for anything that Python's `int` refuses."""
         value = self.get(name)
-        return default if value is None else read_integer(name, value)
+        return default if value is None else integer_of(name, value)
 
     def page(self, *, default: int, most: int) -> tuple[int, int]:
         """Return the page's number, from 0, and its length. Raises RefusedError if they are out of range."""
@@ -123,10 +130,10 @@ class Query:
         return offset, limit
 
 
-def picture(content: bytes) -> Answer:
+def picture(content: bytes) -> Content:
     """Return an image, with the media type that its first bytes indicate."""
     names = (name for start, name in _PICTURES.items() if content.startswith(start))
-    return Answer(content, next(names, "application/octet-stream"))
+    return Content(content, next(names, "application/octet-stream"))
 
 
 _PICTURES = {
@@ -137,7 +144,7 @@ _PICTURES = {
 }
 
 
-def read_integer(name: str, value: str) -> int:
+def integer_of(name: str, value: str) -> int:
     """Return the integer that a parameter's value spells. Raises RefusedError."""
     try:
         return int(value)
@@ -145,7 +152,7 @@ def read_integer(name: str, value: str) -> int:
         raise wrong_type(name, "Integer") from None
 
 
-def to_json(value: Any) -> bytes:
+def compact_json(value: Any) -> bytes:
     """Return JSON as MindInsight writes it: compact, ASCII, with a newline; but NaN and infinities as texts."""
     try:
         text = _compact(value)
@@ -158,24 +165,19 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-# ---- A cache of answers: MindInsight's page repeats the same requests every ten seconds, in every tab
-# In: keys made of a request and the state of the store; answers. Out: the answer of a key. Promises: at most 64 MiB,
-# from which the least recently used answers are removed; answers above 8 MiB are not stored. Threads may share a
-# cache.
-
-
-_MOST_BYTES, _MOST_OF_ONE = 64 << 20, 8 << 20
-
-
 class KeptAnswers:
-    """A cache of answers, by key."""
+    """A cache of answers, because MindInsight's page repeats the same requests every ten seconds, in every tab.
+
+    Keys are made of a request and the state of the store. The answers used least recently are removed; one above
+    `_MOST_OF_ONE` bytes is not stored. Threads may share a cache.
+    """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[Hashable, Answer] = OrderedDict()
+        self._answers: OrderedDict[Hashable, Content] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Answer | None:
+    def get(self, key: Hashable) -> Content | None:
         """Return the stored answer, or None."""
         with self._lock:
             found = self._answers.get(key)
@@ -183,7 +185,7 @@ class KeptAnswers:
                 self._answers.move_to_end(key)
             return found
 
-    def keep(self, key: Hashable, answer: Answer) -> None:
+    def keep(self, key: Hashable, answer: Content) -> None:
         """Store an answer, unless it is too large."""
         if len(answer.content) > _MOST_OF_ONE:
             return

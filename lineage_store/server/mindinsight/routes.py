@@ -1,7 +1,9 @@
-"""The ASGI application of MindInsight's API: its paths, the function that answers each, and error handling.
+"""The ASGI application of MindInsight's API: its paths, the function that answers each, and error handling; its page.
 
-In: requests, before FastAPI's own routing. Out: answers with MindInsight's headers. Promises: every error, except
-a refusal by the guard, is answered in MindInsight's form, with its code, and names no path on the server's disk.
+In: requests below `/v1/mindinsight`; the directory of MindInsight's page (`mindinsight/ui/dist` of its wheel). Out:
+answers with MindInsight's headers. Promises: every error, except a refusal by the guard, is answered in MindInsight's
+form, with its code, and names no path on the server's disk. No file outside the page's directory is served, not even
+through a symbolic link.
 """
 
 from __future__ import annotations
@@ -35,24 +37,19 @@ from lineage_store.errors import (
 )
 from lineage_store.server import refusals
 from lineage_store.server.asking import Asker, State
-from lineage_store.server.decoding import Answer, Decoding
+from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.guard import refuse_remarks
-from lineage_store.server.mindinsight import graphs, histograms, landscapes, lineages, samples, tensors
-from lineage_store.server.mindinsight import site as jobs
-from lineage_store.server.mindinsight.protocol import (
-    HEADERS,
-    METHODS,
-    NO_SUCH_METHOD,
-    NO_SUCH_PATH,
-    SYSTEM_ERROR,
-    KeptAnswers,
-    Query,
-    RefusedError,
-    no_such_job,
-    to_json,
-    too_costly,
-    wrong_value,
+from lineage_store.server.mindinsight import (
+    graphs,
+    histograms,
+    landscapes,
+    lineages,
+    protocol,
+    samples,
+    site,
+    tensors,
 )
+from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
 
 log = logging.getLogger(__name__)
@@ -74,73 +71,62 @@ class Endpoint:
 
 
 GETS: Mapping[str, Endpoint] = {
-    "datavisual/train-jobs": Endpoint(jobs.train_jobs),
-    "datavisual/plugins": Endpoint(jobs.plugins, keeps=False),
-    "datavisual/single-job": Endpoint(jobs.single_job),
-    "datavisual/scalar/metadata": Endpoint(samples.scalar_metadata),
-    "datavisual/scalars": Endpoint(samples.scalars),
-    "datavisual/histograms": Endpoint(histograms.histograms, heavy=True),
-    "datavisual/image/metadata": Endpoint(samples.image_metadata),
-    "datavisual/image/single-image": Endpoint(samples.single_image, keeps=False),
-    "datavisual/tensors": Endpoint(tensors.tensors, heavy=True),
-    "datavisual/graphs/nodes": Endpoint(graphs.nodes, heavy=True),
-    "datavisual/graphs/nodes/all": Endpoint(graphs.all_nodes, heavy=True),
-    "datavisual/graphs/nodes/names": Endpoint(graphs.names, heavy=True),
-    "datavisual/graphs/single-node": Endpoint(graphs.single_node, heavy=True),
-    "datavisual/landscape/intervals": Endpoint(landscapes.intervals, heavy=True),
-    "datavisual/landscape/landscapes": Endpoint(landscapes.landscapes, heavy=True),
-    "datasets/dataset_graph": Endpoint(lineages.dataset_graph),
+    "datavisual/train-jobs": Endpoint(site.get_train_jobs),
+    "datavisual/plugins": Endpoint(site.get_plugins, keeps=False),
+    "datavisual/single-job": Endpoint(site.get_single_job),
+    "datavisual/scalar/metadata": Endpoint(samples.get_scalar_metadata),
+    "datavisual/scalars": Endpoint(samples.get_scalars),
+    "datavisual/histograms": Endpoint(histograms.get_histograms, heavy=True),
+    "datavisual/image/metadata": Endpoint(samples.get_image_metadata),
+    "datavisual/image/single-image": Endpoint(samples.get_image, keeps=False),
+    "datavisual/tensors": Endpoint(tensors.get_tensors, heavy=True),
+    "datavisual/graphs/nodes": Endpoint(graphs.get_nodes, heavy=True),
+    "datavisual/graphs/nodes/all": Endpoint(graphs.get_all_nodes, heavy=True),
+    "datavisual/graphs/nodes/names": Endpoint(graphs.get_node_names, heavy=True),
+    "datavisual/graphs/single-node": Endpoint(graphs.get_node, heavy=True),
+    "datavisual/landscape/intervals": Endpoint(landscapes.get_intervals, heavy=True),
+    "datavisual/landscape/landscapes": Endpoint(landscapes.get_landscapes, heavy=True),
+    "datasets/dataset_graph": Endpoint(lineages.get_dataset_graph),
 }
 POSTS: Mapping[str, Endpoint] = {
-    "datavisual/train-job-caches": Endpoint(jobs.train_job_caches, keeps=False, needs_type=True),
-    "lineagemgr/lineages": Endpoint(lineages.lineages),
-    "optimizer/targets/search": Endpoint(lineages.targets),
+    "datavisual/train-job-caches": Endpoint(site.load_jobs, keeps=False, needs_type=True),
+    "lineagemgr/lineages": Endpoint(lineages.find_lineages),
+    "optimizer/targets/search": Endpoint(lineages.find_targets),
 }
 CONFIG, NO_DEBUGGER = "ui-config", {"enable_debugger": False}
 """The first request of MindInsight's page, which shows a debugger unless told otherwise. It needs no store."""
 ANNOTATIONS = "lineagemgr/lineages"
 """The path of the only PUT: it sets a label or remark."""
+_KNOWN = frozenset({CONFIG, *GETS, *POSTS})
 
 
-_ROUTES = {path: SimpleNamespace(path=f"{BEGIN}{path}") for path in (CONFIG, *GETS, *POSTS)}
-"""By path, the route whose template metrics read from a request's scope."""
-
-
-def install(app: FastAPI, prefix: str, state: State) -> None:
+def add_to(app: FastAPI, prefix: str, state: State) -> None:
     """Make an application answer `/v1/mindinsight/…`, and `/mindinsight/` if the settings name the page's directory.
 
     Raises ConfigError when the page is not in that directory.
     """
     api = _Paths(state)
-    app.add_middleware(_Ahead, begin=f"{prefix}{BEGIN}", api=api)
+    app.mount(f"{prefix}{BEGIN}".rstrip("/"), api)
     if state.settings.mindinsight_ui:
         app.add_route(f"{prefix}/mindinsight", lambda request: RedirectResponse(f"{request.url.path}/", 308))
         app.mount(f"{prefix}/mindinsight", page(state.settings.mindinsight_ui, api))
 
 
-class _Ahead:
-    """ASGI middleware that passes the API's requests directly to it, because FastAPI's routing is slow."""
-
-    def __init__(self, app: ASGIApp, begin: str, api: ASGIApp) -> None:
-        self._app, self._begin, self._api = app, begin, api
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_of_api = scope["type"] == "http" and scope["path"].startswith(self._begin)
-        await (self._api if is_of_api else self._app)(scope, receive, send)
-
-
 class _Paths:
-    """All paths of the API as one ASGI application, with MindInsight's own errors for wrong paths and methods."""
+    """All paths of the API as one ASGI application, with MindInsight's own errors for wrong paths and methods.
+
+    A path is looked up in a table: a router would try the pattern of one after the other.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._opened: set[str] = set()
-        self._kept = KeptAnswers()
+        self._kept = protocol.KeptAnswers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].partition(BEGIN)[2]
-        if path in _ROUTES:
-            scope["route"] = _ROUTES[path]
+        if path in _KNOWN:  # metrics read the template of a route from here
+            scope.update(route=SimpleNamespace(path=f"{BEGIN}{path}"), root_path="")
         response = await self._answered(Request(scope, receive), path)
         await response(scope, receive, send)
 
@@ -150,25 +136,25 @@ class _Paths:
         except RefusedError as error:
             return _refusal(error)
         except TrainJobNotFoundError:  # removed while the request was being answered
-            return _refusal(no_such_job(IN_CACHE))
+            return _refusal(protocol.unknown_job(IN_CACHE))
         except PayloadTooCostlyError as error:
-            return _refusal(too_costly(error.plugin, error.reason))
+            return _refusal(protocol.too_costly(error.plugin, error.reason))
         except MindInsightException as error:
             status = refusals.status_of(error).value
-            return _refusal(RefusedError(SYSTEM_ERROR.code, SYSTEM_ERROR.message, status))
+            return _refusal(RefusedError(protocol.SYSTEM_ERROR.code, protocol.SYSTEM_ERROR.message, status))
         except Exception:
             log.exception("A request failed.")
-            return _refusal(SYSTEM_ERROR)
-        return Response(found.content, headers=HEADERS, media_type=found.media_type)
+            return _refusal(protocol.SYSTEM_ERROR)
+        return Response(found.content, headers=protocol.HEADERS, media_type=found.media_type)
 
-    async def _found(self, request: Request, path: str) -> Answer:
+    async def _found(self, request: Request, path: str) -> Content:
         ask, method = Asker(self._state, request), request.method
-        if method not in METHODS:
-            raise NO_SUCH_METHOD
+        if method not in protocol.METHODS:
+            raise protocol.NO_SUCH_METHOD
         text = request.scope["query_string"].decode("latin-1")
         query = Query(parse_qsl(text, keep_blank_values=True, errors="replace"))
         if method == "GET" and path == CONFIG:
-            return Answer(to_json(NO_DEBUGGER))
+            return Content(compact_json(NO_DEBUGGER))
         if method == "GET" and path in GETS:
             return await self._ask(ask, GETS[path], query, (path, text))
         if method == "POST" and path in POSTS:
@@ -176,17 +162,17 @@ class _Paths:
             return await self._ask(ask, POSTS[path], body, (path, await request.body()))
         if method == "PUT" and path == ANNOTATIONS:
             return await self._annotate(ask, request, query)
-        raise NO_SUCH_METHOD if path in _ROUTES else NO_SUCH_PATH
+        raise protocol.NO_SUCH_METHOD if path in _KNOWN else protocol.NO_SUCH_PATH
 
-    async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Answer:
+    async def _ask(self, ask: Asker, endpoint: Endpoint, given: Any, key: Hashable) -> Content:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
 
-        def made(store: LineageStore) -> Answer | Decoding:
+        def made(store: LineageStore) -> Content | Decoding:
             with store.snapshot():
                 found = endpoint.answer(self._site(store), given)
-            return found if isinstance(found, Answer | Decoding) else Answer(to_json(found))
+            return found if isinstance(found, Content | Decoding) else Content(compact_json(found))
 
-        def kept_or_made(store: LineageStore) -> tuple[Hashable, Answer | Decoding | None]:
+        def kept_or_made(store: LineageStore) -> tuple[Hashable, Content | Decoding | None]:
             now = (self._state.since(), len(self._opened), key)
             found = self._kept.get(now)
             return now, found if found is not None or endpoint.heavy else made(store)
@@ -194,17 +180,19 @@ class _Paths:
         if not endpoint.keeps:
             return await ask.decoded(made, heavy=endpoint.heavy)
         now, found = await ask(kept_or_made)
-        if not isinstance(found, Answer):
+        if not isinstance(found, Content):
             found = await ask.decoded(made, heavy=True)
         self._kept.keep(now, found)
         return found
 
-    async def _annotate(self, ask: Asker, request: Request, query: Query) -> Answer:
+    async def _annotate(self, ask: Asker, request: Request, query: Query) -> Content:
         train_id, annotation = lineages.annotation(query, await _read_required(request))
         try:
             refuse_remarks(request)
         except RequestRefusedError as error:
-            raise RefusedError(SYSTEM_ERROR.code, error.message, refusals.status_of(error)) from error
+            raise RefusedError(
+                protocol.SYSTEM_ERROR.code, error.message, refusals.status_of(error)
+            ) from error
 
         def annotate(store: LineageStore) -> None:
             site = self._site(store)
@@ -213,7 +201,7 @@ class _Paths:
                 self._state.annotate(site.base_dir, train_id, **annotation)
 
         await ask.change(annotate)
-        return Answer(to_json({"status": "success"}))
+        return Content(compact_json({"status": "success"}))
 
     def _site(self, store: LineageStore) -> Site:
         """Return the first base dir of the settings that the store knows; if they name none, the store's first."""
@@ -230,7 +218,7 @@ async def _read_required(request: Request) -> Any:
     if _is_json(request):
         with suppress(ValueError, RecursionError):
             return json.loads(await request.body())
-    raise wrong_value("Json data parse failed.")
+    raise protocol.wrong_value("Json data parse failed.")
 
 
 def _is_json(request: Request) -> bool:
@@ -248,18 +236,13 @@ async def _read_body(request: Request, needs_type: bool) -> Any:
     except (ValueError, RecursionError):
         if needs_type:
             return None
-        raise wrong_value("Json data parse failed.") from None
+        raise protocol.wrong_value("Json data parse failed.") from None
 
 
 def _refusal(error: RefusedError) -> Response:
-    content = to_json({"error_code": error.code, "error_msg": error.message})
-    waits = {"Retry-After": str(refusals.RETRY_AFTER_S)} if refusals.waits(error.status) else {}
-    return Response(content, error.status, HEADERS | waits, "application/json")
-
-
-# ---- Serves MindInsight's own page, from the directory `mindinsight/ui/dist` of its wheel, together with the API
-# In: the directory, the API. Out: an application with the page's document, its files, and the paths that the page
-# requests. Promises: no file outside the directory is served, not even through a symbolic link.
+    content = compact_json({"error_code": error.code, "error_msg": error.message})
+    headers = protocol.HEADERS | refusals.retry_headers(error.status)
+    return Response(content, error.status, headers, "application/json")
 
 
 def page(directory: str, api: ASGIApp) -> Starlette:
@@ -283,7 +266,7 @@ class _Files(StaticFiles):
 
     def file_response(self, *given: Any, **named: Any) -> Response:
         response = super().file_response(*given, **named)
-        response.headers.update({**HEADERS, "Cache-Control": "no-cache"})
+        response.headers.update({**protocol.HEADERS, "Cache-Control": "no-cache"})
         return response
 
 

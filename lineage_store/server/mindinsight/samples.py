@@ -1,13 +1,15 @@
-"""The samples of a tag that MindInsight would have kept, for all endpoints that show samples.
+"""The samples of a tag that MindInsight would have kept, and the scalars and images among them.
 
-In: a job, a plugin, a tag. Out: the samples that survive MindInsight's sampling, ascending by step. A sample that is
-requested by its step is read from the store instead, which has every step.
+In: a job, a plugin, a tag. Out: the samples that survive MindInsight's sampling, ascending by step; the answers of
+`datavisual/scalar/metadata`, `scalars`, `image/metadata` and `image/single-image`. Promises: the same samples as in
+MindInsight's charts, also after restarts of the training. The store keeps every step: an image that is requested by
+its step is read from the store.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE, SCALAR
-from lineage_store.server.asking import to_json
-from lineage_store.server.decoding import Answer, Decoding
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, picture, read_integer, wrong_type
-from lineage_store.server.mindinsight.site import SAMPLES, Job, Site
+from lineage_store.server.decoding import Content, Decoding, to_json
+from lineage_store.server.mindinsight.protocol import (
+    Query,
+    RefusedError,
+    integer_of,
+    nothing_of,
+    picture,
+    wrong_type,
+)
+from lineage_store.server.mindinsight.site import SAMPLES, Site, SiteJob
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,11 +36,17 @@ if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSample, PayloadSource, Recorded
 
 
+NEWEST = -1
+"""The step that stands for the newest image."""
 NO_DATA = "Invalid parameter value. Can not find any data in this train job by given tag."
+GONE = "Its log file is gone or has changed."
+_NO_NUMBER = wrong_type("scalar_value", "number")
+Place = tuple[int, int]
+"""Index of a run, and index of a sample in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Payload:
+class KeptPayload:
     """A payload: what its endpoint shows of it, and where it is. A process that decodes it needs no more."""
 
     step: int
@@ -41,22 +55,29 @@ class Payload:
     dtype: str | None
     source: PayloadSource
 
+    def read(self, otherwise: RefusedError) -> Any:
+        """Return the payload. Raises `otherwise` if its log file is gone or has changed."""
+        try:
+            return self.source.read()
+        except PayloadUnavailableError:
+            raise otherwise from None
 
-def described(samples: Iterable[PayloadSample]) -> list[Payload]:
+
+def located(samples: Iterable[PayloadSample]) -> list[KeptPayload]:
     """Return payloads of the store as endpoints hand them to processes."""
-    return [Payload(each.step, each.wall_time, each.shape, each.dtype, each.source) for each in samples]
+    return [KeptPayload(each.step, each.wall_time, each.shape, each.dtype, each.source) for each in samples]
 
 
-def decoded(
-    make: Callable[..., Answer], payloads: Sequence[Payload], *arguments: object
-) -> Answer | Decoding:
+def in_process(
+    make: Callable[..., Content], payloads: Sequence[KeptPayload], *arguments: object
+) -> Content | Decoding:
     """Have `make(*arguments)` called in a process, which reads these payloads; without any, call it here."""
     if not payloads:
         return make(*arguments)
     return Decoding(make, arguments, [each.source for each in payloads])
 
 
-def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float]]:
+def kept_scalars(site: Site, job: SiteJob, tag: str) -> list[tuple[float, int, float]]:
     """Return the kept samples (wall time in unix s, step, value) of a scalar; `tag` as in the store."""
     recorded = site.store.recorded_scalars(site.base_dir, job.train_id, tag)
     files = [(part.file_time, part.log_file, part.samples.steps) for part in recorded]
@@ -70,8 +91,8 @@ def kept_scalars(site: Site, job: Job, tag: str) -> list[tuple[float, int, float
 
 
 def kept_payloads(
-    site: Site, job: Job, plugin: str, tag: str, *, most_long: int | None = None
-) -> list[Payload]:
+    site: Site, job: SiteJob, plugin: str, tag: str, *, most_long: int | None = None
+) -> list[KeptPayload]:
     """Return the kept payloads of a tag; `plugin` and `tag` as in the store.
 
     Samples whose first dimension is greater than `most_long` are left out before sampling.
@@ -81,12 +102,12 @@ def kept_payloads(
         files = [(part.file_time, part.log_file, part.samples) for part in recorded]
         return _kept(files, SAMPLES[plugin] * site.limits)
 
-    return described(
+    return located(
         site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag, choose, most_long=most_long)
     )
 
 
-def stored_tag(job: Job, plugin: str, tag: str, otherwise: RefusedError) -> str:
+def stored_tag(job: SiteJob, plugin: str, tag: str, otherwise: RefusedError) -> str:
     """Return the store's name of a tag. Raises `otherwise` if the job has no such tag."""
     found = job.stored_tag(plugin, tag)
     if found is None:
@@ -105,16 +126,6 @@ def _kept(files: Sequence[tuple[int, str, NDArray[np.int64]]], most: int) -> lis
     return [(order[run], index) for run, index in kept(runs, most)]
 
 
-# ---- Which samples of a tag MindInsight keeps: a simulation of its reservoir sampling. Pure
-# In: the steps of a tag, file by file in the order in which MindInsight reads them; how many it keeps. Out: the steps
-# that it would still have, ascending. Promises: the same samples as MindInsight's server, also after restarts of the
-# training, and always the newest one. The store keeps every step: this only serves to reproduce MindInsight's charts.
-
-
-Place = tuple[int, int]
-"""Index of a run, and index of a sample in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """The steps of a tag in one log file, ascending; `file_time` in unix s."""
@@ -124,7 +135,12 @@ class Run:
 
 
 def kept(runs: Sequence[Run], capacity: int) -> list[Place]:
-    """Return the places of the samples that survive, ascending by step."""
+    """Return the places of the samples that MindInsight's server would still have, ascending by step.
+
+    Args:
+        runs: in the order in which MindInsight reads them.
+        capacity: how many it keeps; the newest one always.
+    """
     if len(runs) == 1:
         return [(0, index) for index in _kept_of_one(len(runs[0].steps), capacity)]
     reservoir = Reservoir(capacity)
@@ -150,59 +166,48 @@ class Reservoir:
     """A reservoir of bounded size that always has the newest sample; a generator with seed 0 chooses which to drop."""
 
     capacity: int
-    places: list[Place] = field(default_factory=list)
-    _steps: list[int] = field(default_factory=list)
-    _file_times: list[int] = field(default_factory=list)
+    _kept: list[tuple[int, int, Place]] = field(default_factory=list)
+    """Step, time of the file, place; ascending, and each step once."""
     _seen: int = 0
     _random: Random = field(default_factory=lambda: Random(0))  # noqa: S311  # MindInsight draws by it
 
+    @property
+    def places(self) -> list[Place]:
+        """The places of what it has, ascending by step."""
+        return [place for _, _, place in self._kept]
+
     def add(self, step: int, file_time: int, place: Place) -> None:
         """Add a sample; `step` and `file_time` as in `Run`."""
-        if self._steps and step <= self._steps[-1]:
+        if self._kept and step <= self._kept[-1][0]:
             self._purge(step, file_time)
-        if len(self._steps) >= self.capacity:
+        if len(self._kept) >= self.capacity:
             drawn = self._random.randint(0, self._seen)
-            self._remove(drawn if drawn < self.capacity else -1)
-        at = bisect_left(self._steps, step)
-        self._steps.insert(at, step)
-        self._file_times.insert(at, file_time)
-        self.places.insert(at, place)
+            del self._kept[drawn if drawn < self.capacity else -1]
+        insort(self._kept, (step, file_time, place))
         self._seen += 1
 
     def _purge(self, step: int, file_time: int) -> None:
         """Drop the samples that a step replaces: the same step, and later steps in files that were begun before."""
-        before = len(self._steps)
-        samples = zip(self._steps, self._file_times, self.places, strict=True)
-        left = [each for each in samples if each[0] < step or (each[0] > step and each[1] >= file_time)]
-        self._steps = [step for step, _, _ in left]
-        self._file_times = [file_time for _, file_time, _ in left]
-        self.places = [place for _, _, place in left]
-        if len(left) < before:
-            self._seen = round(self._seen * (len(left) / before))
-
-    def _remove(self, index: int) -> None:
-        del self._steps[index], self._file_times[index], self.places[index]
+        left = [each for each in self._kept if each[0] < step or (each[0] > step and each[1] >= file_time)]
+        if len(left) < len(self._kept):
+            self._seen = round(self._seen * (len(left) / len(self._kept)))
+        self._kept = left
 
 
-# ---- `datavisual/scalar/metadata` and `datavisual/scalars`: curves, NaN and infinities as null
-# Answers may have very many numbers, so that the fast encoder of `answers` writes them; it may spell a number
-# differently from MindInsight (1e-5 for 1e-05), but never changes its value.
+def get_scalar_metadata(site: Site, query: Query) -> Content:
+    """Return one curve, NaN and infinities as null.
 
-
-_NO_SCALAR = RefusedError("5054500E", f"Scalar value is not exist. Detail: {NO_DATA}")
-_NO_NUMBER = wrong_type("scalar_value", "number")
-
-
-def scalar_metadata(site: Site, query: Query) -> Answer:
-    """Return one curve."""
+    It may have very many numbers, so that the fast encoder writes them. It may spell a number differently from
+    MindInsight (1e-5 for 1e-05), but never changes its value.
+    """
     train_id, tag = query.required("train_id"), query.required("tag")
     values = _values(site, site.job(train_id), tag)
     if values is None:
-        raise _NO_SCALAR
-    return Answer(to_json({"metadatas": values}))
+        raise nothing_of(SCALAR, NO_DATA)
+    return Content(to_json({"metadatas": values}))
 
 
-def scalars(site: Site, query: Query) -> Answer:
+def get_scalars(site: Site, query: Query) -> Content:
     """Return the curves of several tags of several jobs, without those that do not exist."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     jobs = site.jobs(train_ids)
@@ -213,10 +218,10 @@ def scalars(site: Site, query: Query) -> Answer:
         for tag in tags
         if (values := _values(site, jobs[train_id], tag)) is not None
     ]
-    return Answer(to_json({"scalars": found}))
+    return Content(to_json({"scalars": found}))
 
 
-def _values(site: Site, job: Job, tag: str) -> list[dict[str, Any]] | None:
+def _values(site: Site, job: SiteJob, tag: str) -> list[dict[str, Any]] | None:
     stored = job.stored_tag(SCALAR, tag)
     if stored is None:
         if job.has_tag(tag):
@@ -228,18 +233,11 @@ def _values(site: Site, job: Job, tag: str) -> list[dict[str, Any]] | None:
     ]
 
 
-# ---- `datavisual/image/metadata` lists the images of a tag; `datavisual/image/single-image` returns one image
-
-
-NEWEST = -1
-"""The step that stands for the newest image."""
-
-
-def image_metadata(site: Site, query: Query) -> dict[str, Any]:
+def get_image_metadata(site: Site, query: Query) -> dict[str, Any]:
     """Describe the images of a tag that MindInsight would have kept."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
-    samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, _no_image(NO_DATA)))
+    samples = kept_payloads(site, job, IMAGE, stored_tag(job, IMAGE, tag, nothing_of(IMAGE, NO_DATA)))
     shown = []
     for sample in samples:
         height, width = (sample.shape or (0, 0))[:2]
@@ -247,27 +245,20 @@ def image_metadata(site: Site, query: Query) -> dict[str, Any]:
     return {"metadatas": shown}
 
 
-def single_image(site: Site, query: Query) -> Answer | Decoding:
+def get_image(site: Site, query: Query) -> Content | Decoding:
     """Return the recorded bytes of an image, of any recorded step."""
     train_id, tag = query.required("train_id"), query.required("tag")
-    step = read_integer("step", query.required("step"))
+    step = integer_of("step", query.required("step"))
     job = site.job(train_id)
-    stored = stored_tag(job, IMAGE, tag, _no_image(NO_DATA))
+    stored = stored_tag(job, IMAGE, tag, nothing_of(IMAGE, NO_DATA))
     samples = kept_payloads(site, job, IMAGE, stored)
     found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
     if not found:
-        found = described(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
+        found = located(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
     if not found:
-        raise _no_image("Can not find the step with given train job id and tag.")
-    return decoded(_shown, found[:1], found[0])
+        raise nothing_of(IMAGE, "Can not find the step with given train job id and tag.")
+    return in_process(_shown, found[:1], found[0])
 
 
-def _shown(payload: Payload) -> Answer:
-    try:
-        return picture(payload.source.read().png)
-    except PayloadUnavailableError:
-        raise _no_image("Its log file is gone or has changed.") from None
-
-
-def _no_image(detail: str) -> RefusedError:
-    return RefusedError("5054500D", f"Image is not exist. Detail: {detail}")
+def _shown(payload: KeptPayload) -> Content:
+    return picture(payload.read(nothing_of(IMAGE, GONE)).png)

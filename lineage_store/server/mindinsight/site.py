@@ -1,8 +1,9 @@
 """What endpoints read: one base dir of the store, and the jobs in it with the tags that MindInsight would have loaded.
 
-In: an open store, settings. Out: `Site`, which returns `Job`s with their tags under MindInsight's names.
-Promises: endpoints find every job of the base dir, not only those in a cache as in MindInsight. The number of tags of a
-job is limited as in MindInsight, times the setting `mindinsight_limits`.
+In: an open store, settings. Out: `Site`, which returns jobs with their tags under MindInsight's names; the answers of
+`datavisual/train-jobs`, `plugins`, `single-job`, `train-job-caches`. Promises: endpoints find every job of the base
+dir, not only those in a cache as in MindInsight. The number of tags of a job is limited as in MindInsight, times the
+setting `mindinsight_limits`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.api import LineageStore
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
-from lineage_store.server.mindinsight.protocol import (
-    Query,
-    RefusedError,
-    missing,
-    no_such_job,
-    wrong_type,
-    wrong_value,
-)
+from lineage_store.server.mindinsight import protocol
+from lineage_store.server.mindinsight.protocol import Query, RefusedError
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import JobContents, TrainJob
@@ -44,12 +39,14 @@ OPTIMIZED = " (optimized)"
 SAMPLES = {SCALAR: 1000, IMAGE: 10, TENSOR: 20, HISTOGRAM: 50, LANDSCAPE: 500}
 """How many samples of a tag MindInsight keeps."""
 MOST_TAGS, MOST_TENSOR_TAGS, LOADED_JOBS = 300, 6, 15
+MOST_JOBS = 999
+"""Jobs on a page, at most."""
 IN_CACHE = "Can not find the given train job in cache."
 IN_MANAGER = "Can not find the train job in data manager."
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SiteJob:
     """A train job and its tags."""
 
     train_id: str
@@ -81,19 +78,21 @@ class Site:
     opened: set[str]
     """Jobs that clients have opened since the server started."""
 
-    def jobs(self, train_ids: Sequence[str]) -> dict[str, Job]:
+    def jobs(self, train_ids: Sequence[str]) -> dict[str, SiteJob]:
         """Return the jobs that the store knows, by train id."""
         if not (self.base_dir and train_ids):
             return {}
         named = list(dict.fromkeys(train_ids))
         found = self.store.job_contents(self.base_dir, named, most_tags=MOST_TAGS * self.limits)
-        return {name: Job(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()}
+        return {
+            name: SiteJob(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()
+        }
 
-    def job(self, train_id: str, otherwise: str = IN_CACHE) -> Job:
-        """Return a job. Raises the refusal `no_such_job(otherwise)` if the store does not know it."""
+    def job(self, train_id: str, otherwise: str = IN_CACHE) -> SiteJob:
+        """Return a job. Raises the refusal `protocol.unknown_job(otherwise)` if the store does not know it."""
         found = self.jobs([train_id]).get(train_id)
         if found is None:
-            raise no_such_job(otherwise)
+            raise protocol.unknown_job(otherwise)
         return found
 
     def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
@@ -135,13 +134,7 @@ def _file_order(name: str) -> tuple[int, list[int]]:
     return int(timestamp[1]) if timestamp else 0, [-ord(character) for character in name]
 
 
-# ---- `datavisual/train-jobs`, `plugins`, `single-job`, `train-job-caches`: the list of jobs, and their tags
-
-
-MOST_JOBS = 999
-
-
-def train_jobs(site: Site, query: Query) -> dict[str, Any]:
+def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:
     """Return a page of the jobs, newest first, or the one job that the request names."""
     offset, limit = query.page(default=10, most=MOST_JOBS)
     train_id = query.get("train_id")
@@ -162,11 +155,11 @@ def train_jobs(site: Site, query: Query) -> dict[str, Any]:
     }
 
 
-def plugins(site: Site, query: Query) -> dict[str, Any]:
+def get_plugins(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's tags; with `manual_update` the job counts as loaded from now on."""
     manual = [*query.all("manual_update"), "false"][0].lower()
     if manual not in ("true", "false"):
-        raise wrong_value("The value of manual_update must be 'false' or 'true'.")
+        raise protocol.wrong_value("The value of manual_update must be 'false' or 'true'.")
     train_id = query.required("train_id")
     if "\0" in train_id:
         detail = f"train job id: {train_id} contains null byte."
@@ -178,7 +171,7 @@ def plugins(site: Site, query: Query) -> dict[str, Any]:
     return {"plugins": shown}
 
 
-def single_job(site: Site, query: Query) -> dict[str, Any]:
+def get_single_job(site: Site, query: Query) -> dict[str, Any]:
     """Return a job's tags of one plugin."""
     plugin, train_id = query.required("plugin_name"), query.required("train_id")
     if plugin not in PLUGIN_NAMES:
@@ -189,15 +182,15 @@ def single_job(site: Site, query: Query) -> dict[str, Any]:
     return {"train_jobs": [shown]}
 
 
-def train_job_caches(site: Site, body: Any) -> dict[str, Any]:
+def load_jobs(site: Site, body: Any) -> dict[str, Any]:
     """Return whether each job was loaded; from now on they all count as loaded."""
     wanted = body.get("train_ids") if isinstance(body, dict) else None
     if wanted is None:
-        raise missing("train_ids")
+        raise protocol.missing("train_ids")
     if not isinstance(wanted, list):
-        raise wrong_type("train_ids", "<class 'list'>")
+        raise protocol.wrong_type("train_ids", "<class 'list'>")
     if not all(isinstance(train_id, str) for train_id in wanted):
-        raise wrong_type("train_id", "<class 'str'>")
+        raise protocol.wrong_type("train_id", "<class 'str'>")
     known, loaded = site.jobs(wanted), site.loaded()
     site.opened.update(known)
     found = [train_id for train_id in wanted if train_id in known]
@@ -214,7 +207,7 @@ def _shown(site: Site, jobs: Sequence[TrainJob]) -> list[dict[str, Any]]:
     return [_job(job, known[job.train_id], loaded) for job in jobs if job.train_id in known]
 
 
-def _job(job: TrainJob, known: Job, loaded: set[str]) -> dict[str, Any]:
+def _job(job: TrainJob, known: SiteJob, loaded: set[str]) -> dict[str, Any]:
     return {
         "train_id": job.train_id,
         "relative_path": job.train_id,
@@ -232,7 +225,7 @@ def _job(job: TrainJob, known: Job, loaded: set[str]) -> dict[str, Any]:
     }
 
 
-def _cache_status(job: Job, loaded: set[str]) -> str:
+def _cache_status(job: SiteJob, loaded: set[str]) -> str:
     return "CACHED" if job.train_id in loaded and job.contents.summary_files else "NOT_IN_CACHE"
 
 

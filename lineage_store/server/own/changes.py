@@ -1,4 +1,13 @@
-"""`GET changes`: the changes since a token, page by page. `server/own/changes.py` streams them as they happen."""
+"""`GET changes`: the changes since a token, page by page; `GET events` streams them as they happen.
+
+In: clients, each with the token up to which it has the changes (`since`, or `Last-Event-ID`, which browsers send when
+they reconnect). Out: pages; or events, one for each page, whose id is the token to continue from.
+Promises: a client that continues from its last token misses no change and gets none twice, even if the server or
+ingest restarts. A line is sent at least every HEARTBEAT_S. One thread polls for all clients, and none while there are
+no clients. Each event is encoded once. All clients share one bounded buffer of events; a client that falls behind it
+gets the event `resume`, reconnects, and reads what it missed from the database. All streams end when the process is
+told to end.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +27,49 @@ from starlette.types import Receive, Scope, Send
 
 from lineage_store.api import LineageStore
 from lineage_store.api.changes import MOST_CHANGES
-from lineage_store.api.reports import Change
 from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.program import Before, handled
-from lineage_store.server.asking import Ask, JsonResponse, to_json
-from lineage_store.server.connections import client_of
+from lineage_store.server.asking import Ask, JsonResponse
+from lineage_store.server.decoding import client_of, to_json
 from lineage_store.server.own import models
 from lineage_store.server.own.names import key_of, url_of
-from lineage_store.server.refusals import kind_of
+from lineage_store.server.refusals import problem_kind
 from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
     from lineage_store.api.changes import Follower
-    from lineage_store.api.reports import Changes
+    from lineage_store.api.reports import Change, Changes
     from lineage_store.server.asking import Asker
 
+
+log = logging.getLogger(__name__)
+
+LOOKS_EVERY_S = 0.25
+HEARTBEAT_S = 25.0
+ENDS_WITHIN_S = 5.0
+"""How long `close` waits for the polling thread, which may hang in the database."""
+KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
+"""Limits of the buffer."""
+MOST_STREAMS = 2000
+"""Of all clients together; one has at most half of them."""
+PAGE = 500
+"""Changes in an event, at most."""
+RETRY_MS = 1000
+"""How long a browser waits before it reconnects."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Keeps proxies from caching or buffering the stream."""
+_HEARTBEAT = b":\n\n"
+_RESUME = b"event: resume\ndata: {}\n\n"
+_UNFORESEEN = "internal"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 router = APIRouter(tags=["changes"])
 
 Since = Annotated[str | None, Query(description="Token of an earlier answer; now: only what comes.")]
 
 
-@router.get("/changes", response_model=models.ChangesPage)
-async def changes(
+@router.get("/changes", response_model=models.ChangesAnswer)
+async def list_changes(
     ask: Ask, since: Since = None, limit: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 500
 ) -> Response:
     """What has changed since a token, and the token to go on with; without one, everything there is.
@@ -50,14 +79,14 @@ async def changes(
 
     def question(store: LineageStore) -> dict[str, Any]:
         answer = store.changes(since, limit=limit)
-        found = list(map(shown, answer.changes))
+        found = list(map(_described, answer.changes))
         return {"changes": found, "since": answer.since, "more": answer.more}
 
     return JsonResponse(await ask(question))
 
 
-def shown(change: Change) -> dict[str, object]:
-    """Return a change in the form of `models.Change`."""
+def _described(change: Change) -> dict[str, object]:
+    """Return a change in the form of `models.ChangeAnswer`."""
     base_dir, train_id = change.base_dir, change.train_id
     return {
         "kind": change.kind,
@@ -67,17 +96,6 @@ def shown(change: Change) -> dict[str, object]:
         "url": None if train_id is None or change.state is None else url_of(base_dir, train_id),
         **{name: getattr(change, name) for name in ("state", "revision", "at")},
     }
-
-
-# ---- `GET events`: the changes of the store, as Server-Sent Events
-# In: the token up to which a client has the changes (`Last-Event-ID`, which browsers send when they reconnect, or
-# `since`). Out: one event for each page of changes; its id is the token to continue from. Promises: a client that
-# continues from the last id misses no change and gets none twice, even if the server or ingest restarts; a line is
-# sent at least every HEARTBEAT_S. `server/own/changes.py` has the part that all clients share.
-
-
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Keeps proxies from caching or buffering the stream."""
 
 
 class EventStream(StreamingResponse):
@@ -98,7 +116,7 @@ class EventStream(StreamingResponse):
 
 # OpenAPI cannot describe an endless stream: a program that calls every documented endpoint would wait for ever.
 @router.get("/events", response_class=EventStream, include_in_schema=False)
-async def events(
+async def stream_events(
     request: Request, ask: Ask, since: Since = None, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventStream:
     """Stream the changes as they happen.
@@ -110,35 +128,12 @@ async def events(
     return EventStream(watcher, await watcher.stream(ask, last_event_id or since))
 
 
-# ---- Polls the store for changes and streams them to all clients of a process
-# In: clients, each with the token up to which it has the changes. Out: streams of events as bytes. Promises: one
-# thread polls for all clients, and none while there are no clients. Each event is encoded once. All clients share one
-# bounded buffer of events; a client that falls behind it gets the event `resume`, reconnects, and reads the missing
-# changes from the database. All streams end when the process is told to end.
-
-
-log = logging.getLogger(__name__)
-
-LOOKS_EVERY_S = 0.25
-HEARTBEAT_S = 25.0
-ENDS_WITHIN_S = 5.0
-"""How long `close` waits for the polling thread, which may hang in the database."""
-KEPT_EVENTS, KEPT_BYTES = 256, 8 << 20
-"""Limits of the buffer."""
-MOST_STREAMS = 2000
-"""Of all clients together; one has at most half of them."""
-PAGE = 500
-"""Changes in an event, at most."""
-RETRY_MS = 1000
-"""How long a browser waits before it reconnects."""
-_HEARTBEAT = b":\n\n"
-_RESUME = b"event: resume\ndata: {}\n\n"
-_UNFORESEEN = "internal"
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
 class Watcher:
-    """The buffer of events and the polling thread of one application. Methods run in the event loop unless noted."""
+    """The buffer of events and the polling thread of one application. Methods run in the event loop unless noted.
+
+    It is a thread of its own, not a question in the threads of `State`: a database that does not answer must neither
+    take a question's place nor keep the process from ending.
+    """
 
     def __init__(self) -> None:
         self.clients = 0
@@ -266,7 +261,7 @@ class Watcher:
             try:
                 self._look(self._follower)
             except MindInsightException as error:
-                self._tell_state(kind_of(error), error.message, error.hint or "")
+                self._tell_state(problem_kind(error), error.message, error.hint or "")
             except Exception as error:
                 if self._trouble != _UNFORESEEN:
                     log.error("Polling for changes failed; retrying.", exc_info=error)
@@ -312,7 +307,7 @@ async def _page(ask: Asker, since: str, until: str) -> Changes:
 
 
 def _of_changes(answer: Changes) -> bytes:
-    return _event("changes", {"changes": list(map(shown, answer.changes))}, answer.since)
+    return _event("changes", {"changes": list(map(_described, answer.changes))}, answer.since)
 
 
 def _event(kind: str, data: Mapping[str, object], token: str = "") -> bytes:

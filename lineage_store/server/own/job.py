@@ -22,8 +22,8 @@ from lineage_store.texts import to_stored
 router = APIRouter(prefix="/jobs/{base}", tags=["jobs"])
 
 
-@router.get("/{name:job}/tags", response_model=models.Tags)
-async def tags(ask: Ask, job: Job, series: bool = True) -> Response:
+@router.get("/{name:job}/tags", response_model=models.TagsAnswer)
+async def list_tags(ask: Ask, job: Job, series: bool = True) -> Response:
     """What the job recorded step by step; its series too, which takes longer."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
@@ -35,7 +35,7 @@ async def tags(ask: Ask, job: Job, series: bool = True) -> Response:
 
 
 @router.get("/{name:job}/lineage")
-async def lineage(
+async def get_job_lineage(
     ask: Ask,
     job: Job,
     keys: list[str] | None = Query(None, description="Parts of it; none: all but user_defined."),  # noqa: B008
@@ -46,14 +46,14 @@ async def lineage(
     )
 
 
-@router.get("/{name:job}/evaluations", response_model=models.Evaluations)
-async def evaluations(ask: Ask, job: Job) -> Response:
+@router.get("/{name:job}/evaluations", response_model=models.EvaluationsAnswer)
+async def list_evaluations(ask: Ask, job: Job) -> Response:
     """What every evaluation measured."""
     return await unless_known(ask, lambda store: {"metrics": _rows(store.evaluation_rows(*job.place(store)))})
 
 
-@router.get("/{name:job}/files", response_model=models.Files)
-async def files(ask: Ask, job: Job) -> Response:
+@router.get("/{name:job}/files", response_model=models.FilesAnswer)
+async def list_files(ask: Ask, job: Job) -> Response:
     """The job's log files, and how far they are read."""
     return await unless_known(
         ask,
@@ -62,14 +62,14 @@ async def files(ask: Ask, job: Job) -> Response:
 
 
 @router.put("/{name:job}/annotation", status_code=204)
-async def annotate(ask: Ask, job: Job, annotation: models.Annotation) -> None:
+async def put_annotation(ask: Ask, job: Job, annotation: models.AnnotationBody) -> None:
     """Put a label or a remark on the job, for good; what is left out stays as it is."""
     refuse_remarks(ask.request)
     await ask.change(lambda store: ask.state.annotate(*job.place(store), **annotation.model_dump()))
 
 
-@router.get("/{name:job}", response_model=models.JobReport)
-async def job(ask: Ask, job: Job) -> Response:
+@router.get("/{name:job}", response_model=models.JobReportAnswer)
+async def get_job(ask: Ask, job: Job) -> Response:
     """Everything about one job but what it recorded step by step."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
@@ -78,7 +78,7 @@ async def job(ask: Ask, job: Job) -> Response:
             "job": for_json(report.job),
             "metrics": _rows(report.metrics),
             "user_info": _rows(report.user_info),
-            "problems": list(map(finding, report.problems)),
+            "problems": list(map(_finding, report.problems)),
         }
 
     return await unless_known(ask, answer)
@@ -96,16 +96,16 @@ def _rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 store_router = APIRouter(tags=["store"])
 
 
-@store_router.get("/health", response_model=models.Health)
-async def health(ask: Ask) -> Response:
+@store_router.get("/health", response_model=models.HealthAnswer)
+async def get_health(ask: Ask) -> Response:
     """Whether the store answers, and what is not well with ingest; without findings all is well."""
     return JsonResponse(await ask(_health))
 
 
 def _health(store: LineageStore) -> dict[str, Any]:
     status = store.status(problems=1)
-    backlogs = [{**for_json(asdict(each)), "finding": finding(each.finding)} for each in status.backlogs]
-    found, standby = list(map(finding, store.findings())), store.standby()
+    backlogs = [{**for_json(asdict(each)), "finding": _finding(each.finding)} for each in status.backlogs]
+    found, standby = list(map(_finding, store.findings())), store.standby()
     names = ("is_up", "lag_s", "lag_bytes", "shows")
     told = None if standby is None else {name: for_json(getattr(standby, name)) for name in names}
     return {
@@ -116,8 +116,8 @@ def _health(store: LineageStore) -> dict[str, Any]:
     }
 
 
-def finding(found: Finding) -> dict[str, Any]:
-    """Return a finding in the form of `models.Finding`."""
+def _finding(found: Finding) -> dict[str, Any]:
+    """Return a finding in the form of `models.FindingAnswer`."""
     return {
         "kind": found.kind,
         "title": found.title,
@@ -130,8 +130,8 @@ def finding(found: Finding) -> dict[str, Any]:
     }
 
 
-@store_router.get("/base-dirs", response_model=models.BaseDirs)
-async def base_dirs(ask: Ask) -> Response:
+@store_router.get("/base-dirs", response_model=models.BaseDirsAnswer)
+async def list_base_dirs(ask: Ask) -> Response:
     """The base dirs of the store, and the keys that stand for them in URLs."""
     paths = await ask(LineageStore.base_dirs)
     return JsonResponse({"base_dirs": [{"key": key_of(path), "path": to_stored(path)} for path in paths]})

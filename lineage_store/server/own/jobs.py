@@ -62,8 +62,8 @@ class _Question:
         return base_dir
 
 
-@router.get("/jobs", response_model=models.Jobs | models.JobColumns)
-async def jobs(
+@router.get("/jobs", response_model=models.JobsAnswer | models.JobColumnsAnswer)
+async def list_jobs(
     ask: Ask,
     where: Wheres = [],  # noqa: B006 - FastAPI copies defaults
     condition: Condition = "",
@@ -95,8 +95,8 @@ async def jobs(
     return await unless_known(ask, answer, heavy=form == "columns", lasts=lasts)
 
 
-@router.get("/train-jobs", response_model=models.TrainJobs)
-async def train_jobs(
+@router.get("/train-jobs", response_model=models.TrainJobsAnswer)
+async def list_train_jobs(
     ask: Ask,
     base: BaseKey = None,
     state: JobState | None = None,
@@ -226,14 +226,14 @@ def _column(name: str, values: Sequence[Any]) -> dict[str, Any]:
 # ---- `GET names`: the names for conditions, columns and sort orders; `GET values`: the values that jobs have
 
 
-@router.get("/names", response_model=models.Names)
-async def names(ask: Ask) -> Response:
+@router.get("/names", response_model=models.NamesAnswer)
+async def list_names(ask: Ask) -> Response:
     """Lineage fields, and the metrics and user-defined values that any job has, those that most have first."""
     return await unless_known(ask, _names)
 
 
-@router.get("/values", response_model=models.KnownValues)
-async def values(
+@router.get("/values", response_model=models.KnownValuesAnswer)
+async def list_values(
     ask: Ask,
     name: Annotated[
         str,

@@ -18,7 +18,7 @@ Number = float | str | None
 """A number of an answer: NaN and infinities are the texts NaN, Infinity and -Infinity; null is unknown."""
 
 
-class Problem(BaseModel):
+class ProblemAnswer(BaseModel):
     """The answer to a request that failed (RFC 9457)."""
 
     type: str
@@ -30,7 +30,7 @@ class Problem(BaseModel):
     docs: str
 
 
-class Finding(BaseModel):
+class FindingAnswer(BaseModel):
     """One thing that the operator of the store should know."""
 
     kind: str
@@ -43,7 +43,7 @@ class Finding(BaseModel):
     since: datetime | None
 
 
-class Standby(BaseModel):
+class StandbyAnswer(BaseModel):
     """How far a standby has replayed what its primary wrote."""
 
     is_up: bool
@@ -52,7 +52,7 @@ class Standby(BaseModel):
     shows: datetime | None = Field(description="When that commit was made.")
 
 
-class Backlog(BaseModel):
+class BacklogAnswer(BaseModel):
     """Log files of a base dir that were found and are not yet read to their ends."""
 
     base_dir: str
@@ -60,34 +60,34 @@ class Backlog(BaseModel):
     bytes: int
     bytes_per_s: float | None = Field(description="How fast they are read; null: nothing was read recently.")
     left_s: float | None = Field(description="How long that takes.")
-    finding: Finding
+    finding: FindingAnswer
 
 
-class Health(BaseModel):
+class HealthAnswer(BaseModel):
     """The state of the store and of ingest."""
 
-    findings: list[Finding]
-    backlogs: list[Backlog] = Field(description="Of base dirs where log files wait to be read.")
+    findings: list[FindingAnswer]
+    backlogs: list[BacklogAnswer] = Field(description="Of base dirs where log files wait to be read.")
     base_dirs: list[dict[str, Any]] = Field(description="Rows of v_base_dir: lag, leader, jobs.")
-    standby: Standby | None = Field(
+    standby: StandbyAnswer | None = Field(
         description="The standby that answers questions, if the settings name one."
     )
 
 
-class BaseDir(BaseModel):
+class BaseDirAnswer(BaseModel):
     """A directory of job directories."""
 
     key: str
     path: str
 
 
-class BaseDirs(BaseModel):
+class BaseDirsAnswer(BaseModel):
     """The base dirs of the store."""
 
-    base_dirs: list[BaseDir]
+    base_dirs: list[BaseDirAnswer]
 
 
-class Job(BaseModel):
+class JobAnswer(BaseModel):
     """A train job."""
 
     base: str = Field(description="Key of its base dir.")
@@ -101,7 +101,7 @@ class Job(BaseModel):
     updated_at: datetime | None
 
 
-class FoundJob(Job):
+class FoundJobAnswer(JobAnswer):
     """A job that a condition found."""
 
     label: int | None
@@ -113,16 +113,16 @@ class FoundJob(Job):
     user_defined: dict[str, Any]
 
 
-class Jobs(BaseModel):
+class JobsAnswer(BaseModel):
     """A page of jobs."""
 
     count: int | None = Field(description="How many match; null: it was not counted.")
     limit: int
     page: int
-    jobs: list[FoundJob]
+    jobs: list[FoundJobAnswer]
 
 
-class Column(BaseModel):
+class ColumnAnswer(BaseModel):
     """One value of every job: `numbers`, or `codes`, which are places in `words`; null is unknown."""
 
     name: str
@@ -131,20 +131,20 @@ class Column(BaseModel):
     codes: list[int | None] | None = None
 
 
-class JobColumns(BaseModel):
+class JobColumnsAnswer(BaseModel):
     """All jobs that match, column by column."""
 
     count: int
-    columns: list[Column]
+    columns: list[ColumnAnswer]
 
 
-class TrainJobs(BaseModel):
+class TrainJobsAnswer(BaseModel):
     """Jobs, most recently updated first, those without lineage among them."""
 
-    jobs: list[Job]
+    jobs: list[JobAnswer]
 
 
-class FieldName(BaseModel):
+class FieldAnswer(BaseModel):
     """A lineage field."""
 
     name: str
@@ -152,39 +152,39 @@ class FieldName(BaseModel):
     meaning: str
 
 
-class Names(BaseModel):
+class NamesAnswer(BaseModel):
     """What conditions and columns may name: fields, and further names, each kind of which has a prefix."""
 
-    fields: list[FieldName]
+    fields: list[FieldAnswer]
     metric: list[str]
     metric_best: list[str]
     metric_first: list[str]
     user_defined: list[str]
 
 
-class KnownValue(BaseModel):
+class KnownValueAnswer(BaseModel):
     """A value, and how many jobs have it."""
 
     value: str | float
     jobs: int
 
 
-class KnownValues(BaseModel):
+class KnownValuesAnswer(BaseModel):
     """Values that jobs have, the most frequent first."""
 
-    values: list[KnownValue]
+    values: list[KnownValueAnswer]
 
 
-class JobReport(BaseModel):
+class JobReportAnswer(BaseModel):
     """Everything about one job: rows of the views."""
 
     job: dict[str, Any] = Field(description="v_job")
     metrics: list[dict[str, Any]] = Field(description="v_metric, of the latest evaluation")
     user_info: list[dict[str, Any]] = Field(description="v_user_info")
-    problems: list[Finding]
+    problems: list[FindingAnswer]
 
 
-class Tags(BaseModel):
+class TagsAnswer(BaseModel):
     """What a job recorded step by step."""
 
     tags: dict[str, list[str]] = Field(description="Tags by plugin.")
@@ -193,13 +193,13 @@ class Tags(BaseModel):
     )
 
 
-class Evaluations(BaseModel):
+class EvaluationsAnswer(BaseModel):
     """Every evaluation of a job."""
 
     metrics: list[dict[str, Any]] = Field(description="v_metric")
 
 
-class Files(BaseModel):
+class FilesAnswer(BaseModel):
     """The log files of a job."""
 
     files: list[dict[str, Any]] = Field(description="v_log_file")
@@ -211,7 +211,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Annotation(Body):
+class AnnotationBody(Body):
     """A label and a remark; what is null is left as it is."""
 
     tag: int | None = Field(None, ge=0, le=LARGEST_LABEL)
@@ -225,7 +225,7 @@ ColumnName = Literal[_OfSamples, _OfEnds, _OfBuckets]
 """A column of a curve; which of them it has depends on whether it is of samples or of buckets."""
 
 
-class SeriesName(Body):
+class SeriesNameBody(Body):
     """A tag of a job."""
 
     base: str
@@ -233,10 +233,10 @@ class SeriesName(Body):
     tag: str
 
 
-class SeriesQuestion(Body):
+class SeriesBody(Body):
     """Which curves are wanted, and how."""
 
-    series: list[SeriesName] = Field(min_length=1, max_length=200)
+    series: list[SeriesNameBody] = Field(min_length=1, max_length=200)
     start: int | None = None
     stop: int | None = None
     device: int | None = None
@@ -248,7 +248,7 @@ class SeriesQuestion(Body):
     form: Literal["json", "columns"] = "json"
 
 
-class Curve(BaseModel):
+class CurveAnswer(BaseModel):
     """A tag on one device."""
 
     number: int = Field(description="Which of the series that were asked for, from 0.")
@@ -264,14 +264,14 @@ class Curve(BaseModel):
     columns: dict[str, list[Number]]
 
 
-class Series(BaseModel):
+class SeriesAnswer(BaseModel):
     """Curves, on one grid of steps."""
 
-    curves: list[Curve]
+    curves: list[CurveAnswer]
     missing: list[int] = Field(description="Which of the series that were asked for are missing, from 0.")
 
 
-class Payload(BaseModel):
+class PayloadAnswer(BaseModel):
     """A payload at a step, described."""
 
     step: int
@@ -284,14 +284,14 @@ class Payload(BaseModel):
     log_file: str
 
 
-class Payloads(BaseModel):
+class PayloadsAnswer(BaseModel):
     """The payloads of a tag, ascending by step."""
 
     count: int
-    payloads: list[Payload]
+    payloads: list[PayloadAnswer]
 
 
-class Change(BaseModel):
+class ChangeAnswer(BaseModel):
     """One change of a job, or a base dir that was forgotten."""
 
     kind: str = Field(description="changed, removed, restored or forgotten.")
@@ -304,9 +304,9 @@ class Change(BaseModel):
     at: datetime | None
 
 
-class ChangesPage(BaseModel):
+class ChangesAnswer(BaseModel):
     """Changes, in the order of each base dir's revisions."""
 
-    changes: list[Change]
+    changes: list[ChangeAnswer]
     since: str = Field(description="The token to continue with.")
     more: bool = Field(description="Whether there are more already.")

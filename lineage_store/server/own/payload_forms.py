@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from lineage_store.errors import LineageParamValueError, RequestRefusedError
 from lineage_store.plain_values import for_json
 from lineage_store.plugins import BY_NAME, GRAPH, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.asking import numbers, to_json
-from lineage_store.server.decoding import Answer
+from lineage_store.server.decoding import Content, numbers, to_json
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import PayloadSource
@@ -39,15 +38,15 @@ def checked_form(plugin: str, form: str | None) -> str:
     return form or forms[0]
 
 
-def payload(source: PayloadSource, step: int, form: str, part: str) -> Answer:
+def made_payload(source: PayloadSource, step: int, form: str, part: str) -> Content:
     """Return a payload in a form; `part`: of a tensor. Raises what reading it does, and for a wrong part."""
     read = source.read()
     if form == "png":
-        return Answer(read.png, "image/png")
+        return Content(read.png, "image/png")
     if source.plugin == TENSOR:
         read = _part_of(read, part)
         if form == "npy":
-            return Answer(_npy(read), "application/octet-stream")
+            return Content(_npy(read), "application/octet-stream")
         if read.size > MOST_NUMBERS:
             raise RequestRefusedError(
                 f"The tensor has {read.size:,} numbers, and the limit for JSON is {MOST_NUMBERS:,} at most.",
@@ -56,12 +55,12 @@ def payload(source: PayloadSource, step: int, form: str, part: str) -> Answer:
             )
         read = {"step": step, "dtype": str(read.dtype), "shape": read.shape, "value": read}
     elif source.plugin == GRAPH:
-        return Answer(_of_graph(read))
+        return Content(_of_graph(read))
     elif BY_NAME[source.plugin].has_statistics:
         read = {"step": step, **asdict(read)}
     elif source.plugin == LANDSCAPE:
         read = asdict(read)
-    return Answer(to_json(_plain(read)))
+    return Content(to_json(_plain(read)))
 
 
 def _of_graph(graph: Mapping[str, Any]) -> bytes:

@@ -18,8 +18,8 @@ from lineage_store.api.reports import Curve, PayloadSample
 from lineage_store.errors import SampleNotFoundError
 from lineage_store.plain_values import for_json
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
-from lineage_store.server.asking import Ask, JsonResponse, numbers, to_json, unless_known
-from lineage_store.server.decoding import Decoding
+from lineage_store.server.asking import Ask, JsonResponse, unless_known
+from lineage_store.server.decoding import Decoding, numbers, to_json
 from lineage_store.server.own import models, payload_forms
 from lineage_store.server.own.names import Job, NamedJob
 from lineage_store.texts import from_stored, to_stored
@@ -44,8 +44,8 @@ Tag = Annotated[str, Query(description="Of a graph: the name of its log file.")]
 Device = Annotated[int | None, Query(description="Only of this device.")]
 
 
-@router.get("/payloads/{base}/{name:job}", response_model=models.Payloads)
-async def payloads(
+@router.get("/payloads/{base}/{name:job}", response_model=models.PayloadsAnswer)
+async def list_payloads(
     ask: Ask,
     job: Job,
     plugin: Plugin,
@@ -71,7 +71,7 @@ async def payloads(
 
 
 @router.get("/payload/{base}/{name:job}", response_class=Response, responses={200: {"content": _FORMS}})
-async def payload(
+async def get_payload(
     ask: Ask,
     job: Job,
     plugin: Plugin,
@@ -95,7 +95,7 @@ async def payload(
                 f"The {plugin} {tag!r} has no step {step}.", hint="GET payloads/… lists its steps."
             )
         source = found[-1].source
-        return Decoding(payload_forms.payload, (source, step, wanted, part), [source])
+        return Decoding(payload_forms.made_payload, (source, step, wanted, part), [source])
 
     made = await ask.decoded(answer, heavy=plugin != IMAGE)
     return Response(made.content, media_type=made.media_type)
@@ -125,9 +125,9 @@ MEDIA_TYPE = "application/vnd.lineage-store.columns"
 
 
 @router.post(
-    "/series", response_model=models.Series, responses={200: {"content": {MEDIA_TYPE: models.BINARY}}}
+    "/series", response_model=models.SeriesAnswer, responses={200: {"content": {MEDIA_TYPE: models.BINARY}}}
 )
-async def series(ask: Ask, question: models.SeriesQuestion) -> Response:
+async def get_curves(ask: Ask, question: models.SeriesBody) -> Response:
     """Curves for a screen: samples where there are few, buckets that hide no spike where there are many."""
 
     def answer(store: LineageStore) -> Response:
@@ -145,7 +145,7 @@ async def series(ask: Ask, question: models.SeriesQuestion) -> Response:
     return await ask(answer, heavy=True)
 
 
-def _curves(store: LineageStore, question: models.SeriesQuestion) -> Sequence[Curve]:
+def _curves(store: LineageStore, question: models.SeriesBody) -> Sequence[Curve]:
     named = [
         (*NamedJob(each.base, each.name).place(store), from_stored(each.tag)) for each in question.series
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lineage_store.server.mindinsight.lineages import read_condition
+from lineage_store.server.mindinsight.lineages import checked_condition
 from lineage_store.server.mindinsight.protocol import RefusedError
 
 EQ_OR_IN = "Its operation should be `eq`, `in` or `not_in`."
@@ -71,7 +71,7 @@ REFUSED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("condition", "message"), REFUSED, ids=str)
 def test_a_condition_is_refused_in_its_words(condition: Any, message: str) -> None:
     with pytest.raises(RefusedError) as refused:
-        read_condition(condition)
+        checked_condition(condition)
     assert refused.value.code == "50542218"
     assert refused.value.message.startswith(f"Search_condition param error: {message}")
 
@@ -87,4 +87,4 @@ def test_a_condition_is_refused_in_its_words(condition: Any, message: str) -> No
     ids=str,
 )
 def test_others_are_taken_as_they_are(condition: dict[str, Any]) -> None:
-    assert read_condition(condition) is condition
+    assert checked_condition(condition) is condition

@@ -10,7 +10,8 @@ from helpers.log_writer import chain_graph
 from lineage_store.eventlog.mindspore.payloads import DECODERS
 from lineage_store.eventlog.mindspore.wire import anf_ir_pb2, summary_pb2
 from lineage_store.plugins import GRAPH
-from lineage_store.server.mindinsight.graphs import Mode, UnknownNodeError, build
+from lineage_store.server.mindinsight.graph_model import Mode, build
+from lineage_store.server.mindinsight.graphs import GraphTree, UnknownNodeError
 
 
 def plain(graph: anf_ir_pb2.GraphProto) -> dict[str, Any]:
@@ -28,12 +29,16 @@ def scoped(*operations: str) -> anf_ir_pb2.GraphProto:
     return graph
 
 
+def tree_of(graph: dict[str, Any], mode: Mode) -> GraphTree:
+    return GraphTree(build(graph, mode))
+
+
 def names(nodes: list[dict[str, Any]]) -> list[str]:
     return [node["name"] for node in nodes]
 
 
 def test_a_name_is_nested_by_its_parts() -> None:
-    tree = build(plain(scoped("Conv2D", "ReLU")), "normal")
+    tree = tree_of(plain(scoped("Conv2D", "ReLU")), "normal")
     (scope,) = tree.children("")
     assert (scope["name"], scope["type"], scope["subnode_count"]) == ("Default", "name_scope", 3)
     conv, relu, parameter = tree.children("Default")
@@ -43,7 +48,7 @@ def test_a_name_is_nested_by_its_parts() -> None:
 
 
 def test_many_of_one_type_make_a_group() -> None:
-    tree = build(plain(scoped(*["ReLU"] * 5)), "normal")
+    tree = tree_of(plain(scoped(*["ReLU"] * 5)), "normal")
     group = "Default/ReLU[5]_0"
     (shown,) = [node for node in tree.children("Default") if node["name"] == group]
     assert (shown["type"], shown["subnode_count"]) == ("aggregation_scope", 5)
@@ -51,12 +56,12 @@ def test_many_of_one_type_make_a_group() -> None:
 
 
 def test_four_do_not() -> None:
-    tree = build(plain(scoped(*["ReLU"] * 4)), "normal")
+    tree = tree_of(plain(scoped(*["ReLU"] * 4)), "normal")
     assert [node["type"] for node in tree.children("Default")] == ["ReLU"] * 4 + ["Parameter"]
 
 
 def test_the_optimized_view_connects_what_lies_behind_loads() -> None:
-    tree = build(plain(scoped("Conv2D", "Load", "ReLU")), "optimize")
+    tree = tree_of(plain(scoped("Conv2D", "Load", "ReLU")), "optimize")
     conv, relu = (node for node in tree.leaves("") if node["type"] in ("Conv2D", "ReLU"))
     assert list(relu["input"]) == [conv["name"]]
     assert list(conv["output"]) == [relu["name"]]
@@ -66,7 +71,7 @@ def test_a_name_that_its_page_cannot_draw_takes_the_graph_away() -> None:
     graph = scoped("Conv2D")
     graph.node[0].full_name = "Default/<Conv2D>"
     with pytest.raises(ValueError, match="cannot draw"):
-        build(plain(graph), "normal")
+        tree_of(plain(graph), "normal")
 
 
 @pytest.mark.parametrize("mode", ["normal", "optimize"])
@@ -76,7 +81,7 @@ def test_a_graph_of_scopes_without_end_is_not_drawn(mode: Mode) -> None:
         node.scope = "/".join(["a"] * 20_000)
         node.full_name = f"{node.scope}/{node.op_type}-op{node.name}"
     with pytest.raises(ValueError, match="too deep"):
-        build(plain(graph), mode)
+        tree_of(plain(graph), mode)
 
 
 def test_a_node_that_is_called_as_a_scope_gives_up_its_name() -> None:
@@ -84,13 +89,13 @@ def test_a_node_that_is_called_as_a_scope_gives_up_its_name() -> None:
     for node, name in zip(graph.node, ("Default/a", "Default/a/b", "Default/c"), strict=True):
         node.full_name = name
         node.scope = name.rpartition("/")[0]
-    tree = build(plain(graph), "normal")
+    tree = tree_of(plain(graph), "normal")
     assert {"Default/(a)", "Default/a", "Default/c"} <= set(names(tree.children("Default")))
     assert names(tree.children("Default/a")) == ["Default/a/b"]
 
 
 def test_nodes_are_found_by_any_part_of_their_last_name() -> None:
-    tree = build(plain(scoped("Conv2D", "ReLU")), "normal")
+    tree = tree_of(plain(scoped("Conv2D", "ReLU")), "normal")
     (scope,) = tree.search("relu", 0, 10)
     assert (scope["name"], names(scope["nodes"])) == ("Default", ["Default/ReLU-op2"])
     assert tree.search("/", 0, 10) == tree.search("", 0, 10) == tree.search("none", 0, 10) == []
@@ -98,13 +103,13 @@ def test_nodes_are_found_by_any_part_of_their_last_name() -> None:
 
 
 def test_the_way_to_a_node_shows_every_scope() -> None:
-    way = build(plain(scoped("Conv2D")), "normal").way_to("Default/Conv2D-op1")
+    way = tree_of(plain(scoped("Conv2D")), "normal").way_to("Default/Conv2D-op1")
     assert way["scope_name"] == ""
     assert (way["children"]["scope_name"], way["children"]["children"]) == ("Default", {})
 
 
 def test_a_name_that_is_not_there_is_an_error() -> None:
-    tree = build(plain(scoped("Conv2D")), "normal")
+    tree = tree_of(plain(scoped("Conv2D")), "normal")
     for ask in (tree.children, tree.leaves, tree.way_to):
         with pytest.raises(UnknownNodeError):
             ask("Default/none")

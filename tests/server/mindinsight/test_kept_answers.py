@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers.log_writer import Log
 from helpers.served import serving
 from lineage_store import LineageStore
-from lineage_store.server.decoding import Answer
+from lineage_store.server.decoding import Content
 from lineage_store.server.mindinsight import protocol
 from lineage_store.server.mindinsight.protocol import KeptAnswers
 
@@ -15,7 +15,7 @@ BEGIN = "/v1/mindinsight"
 
 
 def test_the_answers_used_last_are_kept_within_their_bound() -> None:
-    answers, large = KeptAnswers(), Answer(bytes(protocol._MOST_OF_ONE))
+    answers, large = KeptAnswers(), Content(bytes(protocol._MOST_OF_ONE))
     number = protocol._MOST_BYTES // protocol._MOST_OF_ONE
     for asked in range(number):
         answers.keep(asked, large)
@@ -23,7 +23,7 @@ def test_the_answers_used_last_are_kept_within_their_bound() -> None:
     answers.keep(number, large)
     assert answers.get(1) is None
     assert answers.get(0) is answers.get(number) is large
-    answers.keep("larger", Answer(bytes(protocol._MOST_OF_ONE + 1)))
+    answers.keep("larger", Content(bytes(protocol._MOST_OF_ONE + 1)))
     assert answers.get("larger") is None
 
 

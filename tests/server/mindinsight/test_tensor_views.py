@@ -48,17 +48,17 @@ def test_what_is_not_finite_comes_as_text_and_is_left_out_of_statistics() -> Non
     odd = np.array([[1, np.nan], [np.inf, -np.inf]], np.float32)
     assert tensors.as_lists(odd) == [[1.0, "NAN"], ["INF", "-INF"]]
     assert tensors.as_lists(odd[0, 1]) == "NAN"
-    told = tensors.statistics_of(odd, odd)
+    told = tensors.tensor_statistics(odd, odd)
     assert (told["max"], told["avg"], told["count"], told["nan_count"]) == (1.0, 1.0, 4, 1)
     assert (told["overall_pos_zero_count"], told["overall_neg_inf_count"]) == (1.0, 1)
 
 
 def test_statistics_tell_of_the_part_and_of_the_whole() -> None:
-    told = tensors.statistics_of(MATRIX[1], MATRIX)
+    told = tensors.tensor_statistics(MATRIX[1], MATRIX)
     assert (told["min"], told["overall_min"], told["overall_zero_count"]) == (3.0, 0.0, 1.0)
 
 
 def test_nothing_finite_counts_as_zero() -> None:
     nothing = np.array([np.nan], np.float32)
-    assert tensors.statistics_of(nothing, nothing)["max"] == 0.0
+    assert tensors.tensor_statistics(nothing, nothing)["max"] == 0.0
     assert tensors.histogram_of(nothing).count == 0
