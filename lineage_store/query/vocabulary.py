@@ -40,7 +40,7 @@ def require(
 
     `base_dir_ids`: only jobs of these base dirs count; None: all of the store, also those that are being removed.
     """
-    for subject in (each for each in asked if each.type in VALUED):
+    for subject in dict.fromkeys(each for each in asked if each.type in VALUED):
         table = VALUED[subject.type]
         if not _any_has(connection, table, subject, base_dir_ids):
             known = _names(connection, table)

@@ -83,16 +83,18 @@ async def jobs(
 
     `every`: with columns and without `sort`, jobs of which no lineage was written (yet) are among them.
     """
-    asked = combined(_read_condition(condition), where, sort) | {"lineage_type": "model"}
+    typed = combined(None, where, sort) if where or sort else {}
+    told = combined(_read_condition(condition), where, sort) if condition else typed
+    asked = told | {"lineage_type": "model"}
     asked |= {name: value for name, value in (("limit", limit), ("offset", page)) if value is not None}
-    question = _Question(asked, base, fields, typed=combined(None, where, sort))
+    question = _Question(asked, base, fields, typed)
 
     def answer(store: LineageStore) -> dict[str, Any]:
         if form == "columns":
             return _columns(store, question, every=every)
         return _page(store, question, count=count)
 
-    lasts = not counts_from_now(asked)
+    lasts = not (told and counts_from_now(told))
     return await unless_known(ask, answer, heavy=form == "columns", lasts=lasts)
 
 
