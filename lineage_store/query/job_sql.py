@@ -1,10 +1,9 @@
-"""The tree of a condition becomes a SQL predicate about one row of `lineage`.
+"""A condition becomes SQL: which jobs match and in which order, how many, and what is wanted of them.
 
-In: the condition's tree, and the rows of named values that the statement has already joined. Out: one expression for
-SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined if the condition compares something `beside_lineage`.
-Promises: unknown counts as false. A comparison is unknown when a value is missing; `and`, `or` and WHERE treat that
-like false, and every negation is written `IS NOT true`. So comparisons need no wrapping, and indexes can answer them.
-Every value is a parameter, never part of the SQL text.
+In: the parts of a frozen `SearchCondition`, the ids of base dirs, a `Want`. Out: SQLAlchemy `Select`s, the same
+expressions for SQLite and PostgreSQL; `choose` says which of them answer a question fastest. Promises: every value is a
+parameter, never part of the SQL text; statements are made without a connection, and cached. They search and sort narrow
+rows; wide rows are read only of the jobs that are shown.
 """
 
 from __future__ import annotations
@@ -71,6 +70,11 @@ from lineage_store.store.schema.tables import (
     train_job,
     user_info,
 )
+
+# ---- A tree becomes a predicate about one row of `lineage`
+# Unknown counts as false. A comparison is unknown when a value is missing; `and`, `or` and WHERE treat that like false,
+# and every negation is written `IS NOT true`. So comparisons need no wrapping, and indexes can answer them.
+
 
 VALUED: dict[str, Table] = {"metric": metric, "metric_summary": metric_summary, "user_defined": user_info}
 """The tables of named values by the subject's type."""
@@ -187,9 +191,8 @@ def kind_column(subject: Subject) -> ColumnElement[Any]:
 
 
 # ---- The order of jobs: sort keys become sort ranges, which follow one another and are each sorted on their own
-# In: the sort keys of a condition, and its tree. Out: `SortRange`s, each with its joins, membership condition and
-# order. Promises: every matching job belongs to exactly one sort range. The order is total (ties by update time,
-# newest first, then id), so pages neither overlap nor leave a gap.
+# Every matching job belongs to exactly one sort range. The order is total (ties by update time, newest first, then id),
+# so pages neither overlap nor leave a gap.
 # Missing values are the smallest, then come NaN, numbers, texts, lists and objects. If the first sort key is a metric
 # or user-defined value, the jobs where it is a number form a range of their own, which an index on (name, value)
 # delivers in order: the best twenty of a million are read, not sorted.
@@ -331,11 +334,7 @@ def _field_order(subject: Subject) -> list[ColumnElement[Any]]:
     return [column] if subject.type != "float" else [_rank_of_kind(kind_column(subject)), column]
 
 
-# ---- A condition becomes SQL: which jobs match and in which order, how many, and what is shown of them
-# In: the parts of a frozen `SearchCondition` and the ids of the base dirs asked for. Out: SQLAlchemy `Select`s, the
-# same expression for SQLite and PostgreSQL. Pure: no connection, no I/O; therefore the statements are cached.
-# Promises: the statements select exactly the jobs of `predicates` in the order of `ordering`. They search and sort
-# narrow rows; the wide rows with JSON are read only for the jobs that are shown.
+# ---- The statements
 
 
 BaseDirs = tuple[int, ...] | None
@@ -585,11 +584,10 @@ def jobs_of(leaf: Leaf) -> Select[Any]:
     return select(train_job.c.id).where(train_job.c.base_dir_id.in_(select(base_dir.c.id)), holds(leaf, {}))
 
 
-# ---- Which statements answer a question: `page` runs the choice made here, `explain` shows it
-# In: an open connection, a condition, the base dirs asked for, whether to count matches. Out: `Chosen`. PostgreSQL
-# plans well by its histograms. SQLite only knows how many jobs a network has on average, so two questions are asked
-# first on SQLite: whether a field's index has more than a few matches, which takes microseconds for any number of
-# jobs; and if matches are counted anyway, the count. Does not know rows, nor what is shown of a job.
+# ---- Which statements answer a question
+# PostgreSQL plans well by its histograms. SQLite only knows how many jobs a network has on average, so two questions
+# are asked first on SQLite: whether a field's index has more than a few matches, which takes microseconds for any
+# number of jobs; and if matches are counted anyway, the count.
 
 
 _FEW = 500
