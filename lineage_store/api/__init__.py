@@ -7,7 +7,12 @@ functions read new lineage first. The command line and the server use the store 
 
 from __future__ import annotations
 
-from lineage_store.api.mindinsight import filter_summary_lineage, get_summary_lineage
+from lineage_store.api.mindinsight import (
+    answer_of,
+    filter_summary_lineage,
+    get_summary_lineage,
+    refreshed_page,
+)
 from lineage_store.api.store import LineageStore
 from lineage_store.paths import PathLike, place_of, real_path
 from lineage_store.store.database.cancelling import Cancellation
@@ -17,9 +22,11 @@ __all__ = [
     "Cancellation",
     "LineageStore",
     "PathLike",
+    "answer_of",
     "asked_again",
     "filter_summary_lineage",
     "get_summary_lineage",
     "place_of",
     "real_path",
+    "refreshed_page",
 ]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lineage_store import config
-from lineage_store.api.store import LineageStore
+from lineage_store.api.store import LineageStore, checked, want_of
 from lineage_store.config import Settings
 from lineage_store.errors import (
     DatabaseUnavailableError,
@@ -29,6 +29,11 @@ from lineage_store.errors import (
 from lineage_store.paths import Identity, PathLike, absolute_path, identity_of, place_of, real_path
 from lineage_store.store.opened import asked_again, default_url
 from lineage_store.texts import to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.query.condition import SearchCondition
+    from lineage_store.query.job_sql import Want
+    from lineage_store.query.jobs import JobPage
 
 
 @asked_again
@@ -57,22 +62,54 @@ def filter_summary_lineage(
         LineageSearchConditionParamError: the condition is refused.
         LineageQuerySummaryDataError: the database failed.
     """
-    from lineage_store.query.condition_dict import parse
+    from lineage_store.query import mindinsight_shapes
 
     path = real_path(summary_base_dir)
+    wanted = checked(search_condition, path)  # raises before anything is written
     with _opened(store) as opened:
-        if refresh is not False:
-            parse(search_condition, base_dir=str(path))  # raises before anything is written
-            _require_jobs(opened, path)
-            _refresh(opened, path, refresh)
-        try:
-            answer = opened.filter_lineage(search_condition, base_dir=path, count=count)
-        except LineageParamSummaryPathError:
-            _require_jobs(opened, path)  # may raise a more specific error
-            raise
-        if not answer["object"]:
-            _require_jobs(opened, path)
-        return answer
+        found = _found(opened, path, wanted, mindinsight_shapes.want_of(wanted), refresh, count=count)
+        return mindinsight_shapes.answer(found, wanted)
+
+
+@asked_again
+def refreshed_page(
+    base_dir: PathLike,
+    condition: Mapping[str, Any] | None,
+    names: Iterable[str] = (),
+    *,
+    store: LineageStore,
+    refresh: bool | None = None,
+    count: bool = True,
+) -> JobPage:
+    """Return the page of `LineageStore.job_page`, with new lineage read first as by `filter_summary_lineage`."""
+    path = real_path(base_dir)
+    wanted = checked(condition, path)
+    return _found(store, path, wanted, want_of(wanted, names), refresh, count=count)
+
+
+def answer_of(
+    found: JobPage, condition: Mapping[str, Any] | None, base_dir: PathLike | None = None
+) -> dict[str, Any]:
+    """Return the page that answers a condition in the shape of `filter_summary_lineage`."""
+    from lineage_store.query import mindinsight_shapes
+
+    return mindinsight_shapes.answer(found, checked(condition, base_dir))
+
+
+def _found(
+    store: LineageStore, path: Path, wanted: SearchCondition, want: Want, refresh: bool | None, *, count: bool
+) -> JobPage:
+    if refresh is not False:
+        _require_jobs(store, path)
+        _refresh(store, path, refresh)
+    try:
+        found = store._page(wanted, want, path, count=count)
+    except LineageParamSummaryPathError:
+        _require_jobs(store, path)  # may raise a more specific error
+        raise
+    if not found.rows:
+        _require_jobs(store, path)
+    return found
 
 
 @asked_again
@@ -94,9 +131,9 @@ def get_summary_lineage(
     """
     from lineage_store.ingest import lease
     from lineage_store.ingest.scan.discovery import holds_log_files
-    from lineage_store.query import job_lineage
+    from lineage_store.query.mindinsight_shapes import read_keys
 
-    job_lineage.read_keys(keys)
+    read_keys(keys)
     with _opened(store) as opened:
         base_dir, train_id = _job_place(opened, summary_dir)
         if lease.is_known(opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):

@@ -29,8 +29,9 @@ from lineage_store.query.changes import Changes as Changes
 from lineage_store.query.export.exporting import ExportedFile as ExportedFile
 from lineage_store.query.export.exporting import ExportProgress as ExportProgress
 from lineage_store.query.export.exporting import ExportReport as ExportReport
-from lineage_store.query.jobs import JobColumns as JobColumns
-from lineage_store.query.jobs import TrainJob as TrainJob
+from lineage_store.query.jobs import Columns as Columns
+from lineage_store.query.jobs import JobPage as JobPage
+from lineage_store.query.jobs import JobRow as JobRow
 from lineage_store.query.samples import Curve as Curve
 from lineage_store.query.samples import PayloadSample as PayloadSample
 from lineage_store.query.samples import PayloadSource as PayloadSource

@@ -6,6 +6,7 @@ loads neither SQLAlchemy nor NumPy: methods import what they call, so that a pro
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,11 +33,14 @@ from lineage_store.store.opened import OpenedStore, all_asked_again, find_job, s
 from lineage_store.texts import check_text, from_stored, to_stored
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from lineage_store.config import Settings
     from lineage_store.ingest.report import IngestReport, Progress
     from lineage_store.ingest.scan.survey import IngestPlan
     from lineage_store.query.condition import SearchCondition
-    from lineage_store.query.jobs import Explanation, JobColumns, TrainJob
+    from lineage_store.query.job_sql import Want
+    from lineage_store.query.jobs import Columns, Explanation, JobPage, JobRow
     from lineage_store.query.status import JobContents
     from lineage_store.query.table import Table
     from lineage_store.store.catalog.refs import JobLike, JobsLike
@@ -70,11 +74,38 @@ class Questions(OpenedStore):
             LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
-        from lineage_store.query import jobs as page
+        from lineage_store.query import mindinsight_shapes
 
         wanted = checked(condition, base_dir)
+        found = self._page(wanted, mindinsight_shapes.want_of(wanted), base_dir, count=count)
+        return mindinsight_shapes.answer(found, wanted)
+
+    def job_page(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Iterable[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
+    ) -> JobPage:
+        """Return a page of the matching jobs as rows: all that the store knows of a job, and its lineage.
+
+        Args:
+            condition, base_dir, count: as for `filter_lineage`; `lineage_type` without `dataset` leaves out the graph.
+            names: the names of further values, as for `job_columns`, such as `metric_best/NAME`.
+
+        Raises: as `filter_lineage`; LineageSearchConditionParamError when a name is refused.
+        """
+        wanted = checked(condition, base_dir)
+        return self._page(wanted, want_of(wanted, names), base_dir, count=count)
+
+    def _page(
+        self, wanted: SearchCondition, want: Want, base_dir: PathLike | None, *, count: bool
+    ) -> JobPage:
+        from lineage_store.query import jobs
+
         with self._reading() as connection:
-            return page.filter_lineage(connection, wanted, refs.ids(connection, base_dir), count=count)
+            return jobs.page(connection, wanted, want, _ids_of(connection, base_dir), count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -85,12 +116,15 @@ class Questions(OpenedStore):
         determined at the first step, and kept in sixteen bytes per job. Their data is read 500 jobs at a time, in its
         state at that moment; jobs that were removed by then are left out.
         """
-        from lineage_store.query import jobs as listing
+        from lineage_store.query import jobs, mindinsight_shapes
 
         wanted, engine = checked(condition, base_dir), self.read_engine  # the same one throughout
         with self._reading(engine) as connection:
-            ids = refs.ids(connection, base_dir)
-        yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
+            ids = _ids_of(connection, base_dir)
+        for part in jobs.each(
+            partial(self._reading, engine), wanted, mindinsight_shapes.want_of(wanted), ids
+        ):
+            yield from mindinsight_shapes.objects(part, wanted)
 
     def job_columns(
         self,
@@ -100,7 +134,8 @@ class Questions(OpenedStore):
         base_dir: PathLike | None = None,
         most: int | None = 100_000,
         every: bool = False,
-    ) -> JobColumns:
+        own: bool = True,
+    ) -> Columns:
         """Return the first `most` matching jobs (None: all) as columns, of one snapshot: for tables and plots of many.
 
         Args:
@@ -108,21 +143,26 @@ class Questions(OpenedStore):
             names: the names of the value columns: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`,
                 `user_defined/NAME`.
             every: also return jobs that have no lineage (yet), unless the condition has an order.
+            own: False leaves the columns empty that are about the job itself, from `state` to `last_event_at`; `names`
+                may name single ones.
 
         Raises:
             LineageSearchConditionParamError: the condition or a name is refused.
             LineageParamTypeError, LineageParamValueError: `most` is no whole number from 1, nor None.
             LineageParamSummaryPathError: the store does not know the base dir.
         """
+        from lineage_store.query import jobs
         from lineage_store.query.condition_dict import read_subject
-        from lineage_store.query.jobs import job_columns
+        from lineage_store.query.job_sql import Want
         from lineage_store.store.database.db import check_count
 
         if most is not None:
             check_count("most", most)
-        wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
+        wanted = checked(condition, base_dir)
+        want = Want(own=own, names=tuple((name, read_subject(name)) for name in names))
         with self._reading() as connection:
-            return job_columns(connection, wanted, refs.ids(connection, base_dir), asked, most, every=every)
+            ids = _ids_of(connection, base_dir)
+            return jobs.columns(connection, wanted, want, ids, most=most, every=every)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -139,12 +179,13 @@ class Questions(OpenedStore):
             LineageFileNotFoundError: the job has no lineage.
             LineageParamTypeError, LineageParamValueError: `keys` is no list of these names, or the id is no text.
         """
-        from lineage_store.query import job_lineage
+        from lineage_store.query import jobs, mindinsight_shapes
 
         stored_id(train_id)  # raises when it is no text
-        with self._reading() as connection:
-            place = refs.find(connection, base_dir)
-            return job_lineage.get_lineage(connection, str(place.path), place.id, train_id, keys)
+        shown = mindinsight_shapes.read_keys(keys)
+        with self._job(base_dir, train_id) as (connection, place, job_id):
+            row = jobs.one(connection, job_id, mindinsight_shapes.want_of_keys(shown))
+        return mindinsight_shapes.one_job(row, os.path.normpath(place.path / train_id), shown)
 
     def explain(
         self,
@@ -154,11 +195,12 @@ class Questions(OpenedStore):
         count: bool = True,
     ) -> Explanation:
         """Return the SQL that `filter_lineage` runs, with parameters and the database's plans; print it to read it."""
-        from lineage_store.query.jobs import explain
+        from lineage_store.query import jobs, mindinsight_shapes
 
         wanted = checked(condition, base_dir)
+        want = mindinsight_shapes.want_of(wanted)
         with self._reading() as connection:
-            return explain(connection, wanted, refs.ids(connection, base_dir), count=count)
+            return jobs.explain(connection, wanted, want, _ids_of(connection, base_dir), count=count)
 
     def require_names(
         self,
@@ -256,6 +298,20 @@ def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> S
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
 
 
+def want_of(condition: SearchCondition, names: Iterable[str]) -> Want:
+    """Return what `job_page` shows of the jobs that match a condition, with these further values."""
+    from lineage_store.query.condition_dict import read_subject
+    from lineage_store.query.job_sql import Want
+
+    subjects = tuple((name, read_subject(name)) for name in dict.fromkeys(names))
+    return Want(own=True, lineage=True, dataset=condition.shows_dataset, names=subjects)
+
+
+def _ids_of(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
+    """Return the id of the base dir at a path as a list of one, or None for None, which means all."""
+    return None if base_dir is None else [refs.find(connection, base_dir).id]
+
+
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
     from lineage_store.store.database.db import check_count
 
@@ -316,7 +372,7 @@ class Jobs(OpenedStore):
         limit: int = LISTED_JOBS,
         page: int = 0,
         after: str | None = None,
-    ) -> list[TrainJob]:
+    ) -> list[JobRow]:
         """Return a page of the jobs of a base dir, or of all, most recently updated first.
 
         A reader who goes from page to page by `after` gets each job once, unless the job changes meanwhile: then it
@@ -346,9 +402,9 @@ class Jobs(OpenedStore):
             if word not in set[str](words):
                 raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
         with self._reading() as connection:
-            ids = refs.ids(connection, base_dir)
+            ids = _ids_of(connection, base_dir)
             named = None if train_ids is None else list(map(stored_id, train_ids))
-            return jobs.train_jobs(
+            return jobs.newest(
                 connection,
                 ids,
                 state=state,
@@ -359,19 +415,12 @@ class Jobs(OpenedStore):
                 page=part,
             )
 
-    def named_jobs(self, train_ids: Iterable[str]) -> list[TrainJob]:
-        """Return the jobs of all base dirs that have one of these ids, in no order."""
-        from lineage_store.query import jobs
-
-        with self._reading() as connection:
-            return jobs.named_jobs(connection, map(stored_id, train_ids))
-
     def count_jobs(self, base_dir: PathLike | None = None) -> int:
         """Return the number of jobs of a base dir, or of all."""
         from lineage_store.query import jobs
 
         with self._reading() as connection:
-            return jobs.count_jobs(connection, refs.ids(connection, base_dir))
+            return jobs.count_jobs(connection, _ids_of(connection, base_dir))
 
     def job_contents(
         self, base_dir: PathLike, train_ids: Sequence[str], *, most_tags: int | None = None
@@ -431,9 +480,9 @@ class Tables(Questions, Jobs, Samples, Operations):
         wanted, page = checked(condition, base_dir), Page(limit)
         named = [columns] if isinstance(columns, str) else columns
         with self._reading() as connection:
-            return job_table(connection, wanted, refs.ids(connection, base_dir), named, page.limit)
+            return job_table(connection, wanted, _ids_of(connection, base_dir), named, page.limit)
 
-    # A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a TrainJob.
+    # A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a JobRow.
     # Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
 
     def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
@@ -466,11 +515,8 @@ class Tables(Questions, Jobs, Samples, Operations):
         if len(places) < 2:
             raise LineageParamValueError("Name at least two jobs to compare.")
         with self._reading() as connection:
-            found = {}
-            for place in places:
-                base_dir, _ = find_job(connection, *place)
-                found[place] = base_dir.id
-            return comparison(connection, found, alike=alike)
+            job_ids = [find_job(connection, *place)[1] for place in places]
+            return comparison(connection, job_ids, alike=alike)
 
     def curves(
         self, jobs: JobsLike, tag: str, *, skip_unknown: bool = False, **chosen: Unpack[Chosen]

@@ -20,13 +20,14 @@ from lineage_store.errors import (
 )
 from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES, USER_PREFIX
 from lineage_store.query.condition import SearchCondition, Subject, named_by
-from lineage_store.query.condition_dict import parse, read_subject
-from lineage_store.query.jobs import decoded, filter_lineage, job_columns
+from lineage_store.query.condition_dict import read_subject
+from lineage_store.query.job_sql import Want
+from lineage_store.query.jobs import JobRow, jobs_of_ids, value_of
+from lineage_store.query.jobs import columns as job_columns
 from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.status import VIEW_COLUMNS, read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.vocabulary import all_names, require
-from lineage_store.store.catalog import registry
 from lineage_store.store.schema.tables import user_info
 from lineage_store.texts import from_stored, meant, to_stored
 
@@ -47,7 +48,8 @@ ABOUT: Mapping[str, Kind] = {
 MOST_NAMES = 100
 """The most metrics, and the most user-defined values, that become columns when the caller names no columns."""
 _ATTRIBUTES = {"summary_dir": "train_id", "tag": "label"}
-"""Attributes of `JobColumns` that are not named like the column."""
+"""Attributes of `Columns` that are not named like the column."""
+_IDENTITY, _NOTES = {"base_dir", "summary_dir"}, {"tag", "remark"}
 _KINDS: Mapping[str, Kind] = {"text": "text", "integer": "integer", "float": "float", "time": "time"}
 """Kinds of fields by field type. Metrics and user-defined values have no fixed type: their values decide."""
 
@@ -73,7 +75,10 @@ def job_table(
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
     require(connection, [*named_by(condition), *subjects.values()])
-    found = job_columns(connection, condition, base_dir_ids, subjects, limit, every=True)
+    about = ABOUT.keys() & asked
+    own, notes = bool(about - _IDENTITY - _NOTES), bool(about & _NOTES)
+    want = Want(own=own, notes=notes, names=tuple(subjects.items()))
+    found = job_columns(connection, condition, want, base_dir_ids, most=limit, every=True)
     shown = {}
     for name in asked:
         if name in ABOUT:
@@ -104,25 +109,25 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
         column: column_of([row[column] for _, row in chosen], _KIND_OF_TYPE[type_])
         for column, type_ in _ABOUT_EVALUATIONS.items()
     }
-    values = [decoded(row["kind"], row["value"], row["text"]) for _, row in chosen]
+    values = [value_of(row["kind"], row["value"], row["text"]) for _, row in chosen]
     value = column_of(values, None if values else "float")
     return Table({"metric": column_of([name for name, _ in chosen], "text"), **about, "value": value})
 
 
-def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
+def comparison(connection: Connection, job_ids: Sequence[int], *, alike: bool) -> Table:
     """Compare jobs: a row for each field, metric and user-defined value that differs, a column for each job.
 
     Args:
-        jobs: ids of base dirs by (base dir, train id).
         alike: also show rows in which all jobs are equal.
 
     Raises LineageFileNotFoundError for a job that has neither lineage nor user-defined values.
     """
-    lineages = [_lineage(connection, train_id, base_id) for (_, train_id), base_id in jobs.items()]
+    jobs = jobs_of_ids(connection, job_ids, Want(notes=False, lineage=True))
+    lineages = [_lineage(connection, job) for job in jobs]
     rows = {name: [found.get(name) for found in lineages] for found in lineages for name in found}
     shown = {name: row for name, row in rows.items() if alike or len(set(map(repr, row))) > 1}
     columns = list(zip(*shown.values(), strict=True)) or [()] * len(jobs)
-    titled = zip(_titles(list(jobs)), columns, strict=True)
+    titled = zip(_titles(jobs), columns, strict=True)
     return Table(
         {"name": Column("text", list(shown)), **{title: Column("json", values) for title, values in titled}}
     )
@@ -175,18 +180,16 @@ _ABOUT_EVALUATIONS = {
 }
 
 
-def _lineage(connection: Connection, train_id: str, base_dir_id: int) -> dict[str, Any]:
+def _lineage(connection: Connection, job: JobRow) -> dict[str, Any]:
     """Return the fields, metrics and user-defined values of a job by public name."""
-    answer = filter_lineage(connection, parse({"summary_dir": {"eq": train_id}}), [base_dir_id])
-    if answer["object"]:
-        return dict(_flat(answer["object"][0]["model_lineage"]))
-    job_id = registry.job_id(connection, base_dir_id, to_stored(train_id))
+    if job.model_lineage is not None:
+        return dict(_flat(job.model_lineage))
     columns = (user_info.c[name] for name in ("name", "kind", "value", "text"))
-    query = select(*columns).where(user_info.c.job_id == job_id).order_by(user_info.c.position)
+    query = select(*columns).where(user_info.c.job_id == job.job_id).order_by(user_info.c.position)
     rows = connection.execute(query)
-    found = {f"{USER_PREFIX}{from_stored(name)}": decoded(*value) for name, *value in rows}
+    found = {f"{USER_PREFIX}{from_stored(name)}": value_of(*value) for name, *value in rows}
     if not found:
-        raise LineageFileNotFoundError(f"The job {train_id} has no lineage.")
+        raise LineageFileNotFoundError(f"The job {job.train_id} has no lineage.")
     return found
 
 
@@ -199,11 +202,12 @@ def _flat(lineage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from ((f"{prefix}{name}", value) for name, value in lineage[group].items())
 
 
-def _titles(places: Sequence[tuple[str, str]]) -> list[str]:
+def _titles(jobs: Sequence[JobRow]) -> list[str]:
     """Return the column titles of jobs: train ids, with the base dir where several jobs have the same id."""
-    ids = [train_id for _, train_id in places]
+    ids = [job.train_id for job in jobs]
     return [
-        f"{base_dir}/{train_id[2:]}" if ids.count(train_id) > 1 else train_id for base_dir, train_id in places
+        f"{job.base_dir}/{each[2:]}" if ids.count(each) > 1 else each
+        for job, each in zip(jobs, ids, strict=True)
     ]
 
 

@@ -1,10 +1,8 @@
-"""Parse MindInsight's search_condition: dict in, frozen `SearchCondition` out.
+"""MindInsight's search_condition: dict in, frozen `SearchCondition` out; and how such a dict reads in words.
 
-In: the caller's dict, which is never changed. Out: a tree of comparisons, `and`, `or` and `not`; sort keys; page; parts
-to show.
-Promises: every mistake of the user is raised here, as a LineageSearchConditionParamError that names field, operator,
-value and what is allowed; every parsed condition can be compiled and run on both databases.
-Does not know SQL.
+Promises: the dict is never changed; every mistake of the user is raised here, as a LineageSearchConditionParamError
+that names field, operator, value and what is allowed; every parsed condition can be run on both databases. Does not
+know SQL, nor which names jobs have (`vocabulary` does).
 """
 
 from __future__ import annotations
@@ -194,7 +192,7 @@ def _check_words(where: str, subject: Subject, value: Value) -> None:
     for text in value.texts if words and isinstance(value, Choices) else ():
         if text not in words:
             refusal = _refused(where, text, f"must be {texts.either(words)}")
-            refusal.hint = meant(text, words)
+            refusal.hint = _meant(text, words)
             raise refusal
 
 
@@ -279,8 +277,6 @@ def _refused(where: str, value: object, requirement: str) -> LineageSearchCondit
 
 
 # ---- What a name in a condition means: a field, a metric, or a user-defined value
-# In: a name as the caller wrote it. Out: a `Subject`. Promises: the error for an unknown name lists the allowed names
-# and the closest one, and shows only the beginning of a long name. Does not know what the store has.
 
 
 _OLD_METRIC_PREFIX = "metric_"
@@ -313,11 +309,11 @@ def read_subject(name: object) -> Subject:
                 return Subject(subject_type, texts.to_stored(name.removeprefix(prefix)))
     raise LineageSearchConditionParamError(
         f"Search condition: {texts.shown(name)} is not a field: use one of {_FIELDS_ALLOWED}.",
-        hint=meant(name, [*(field.name for field in SEARCHABLE), *_with_prefixes(name)]),
+        hint=_meant(name, [*(field.name for field in SEARCHABLE), *_with_prefixes(name)]),
     )
 
 
-def meant(word: object, known: Iterable[str]) -> str | None:
+def _meant(word: object, known: Iterable[str]) -> str | None:
     """Return a hint with the closest of some words; None if none comes close."""
     return texts.meant(word, known) or None if isinstance(word, str) else None
 
@@ -329,9 +325,8 @@ def _with_prefixes(name: object) -> Iterable[str]:
 
 
 # ---- What a condition must be so that jobs may be removed by it, and how it reads in words. Pure
-# In: a search_condition that `condition.parse` accepts. Out: a sentence; or an error. Promises: what a question may
-# leave open, because a person sees the answer, a removal refuses: parts that restrict nothing, values that a field
-# never has, an order or a page, which it would ignore. Does not know which names jobs have: `query.names` does.
+# What a question may leave open, because a person sees the answer, a removal refuses: parts that restrict nothing,
+# values that a field never has, an order or a page, which it would ignore.
 
 
 _SHOWN_CHARACTERS, _SHOWN_VALUES = 100, 10

@@ -1,10 +1,9 @@
-"""The tree of a condition becomes a SQL predicate about one row of `lineage`.
+"""A condition becomes SQL: which jobs match and in which order, how many, and what is wanted of them.
 
-In: the condition's tree, and the rows of named values that the statement has already joined. Out: one expression for
-SQLite and PostgreSQL, fit for WHERE; `train_job` must be joined if the condition compares something `beside_lineage`.
-Promises: unknown counts as false. A comparison is unknown when a value is missing; `and`, `or` and WHERE treat that
-like false, and every negation is written `IS NOT true`. So comparisons need no wrapping, and indexes can answer them.
-Every value is a parameter, never part of the SQL text.
+In: the parts of a frozen `SearchCondition`, the ids of base dirs, a `Want`. Out: SQLAlchemy `Select`s, the same
+expressions for SQLite and PostgreSQL; `choose` says which of them answer a question fastest. Promises: every value is a
+parameter, never part of the SQL text; statements are made without a connection, and cached. They search and sort narrow
+rows; wide rows are read only of the jobs that are shown.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -23,7 +22,6 @@ from sqlalchemy import (
     FromClause,
     Integer,
     Select,
-    Subquery,
     Table,
     and_,
     bindparam,
@@ -33,7 +31,6 @@ from sqlalchemy import (
     func,
     literal_column,
     not_,
-    null,
     or_,
     select,
     true,
@@ -60,7 +57,7 @@ from lineage_store.query.condition import (
     subjects,
 )
 from lineage_store.query.condition_dict import DEFAULT_LIMIT
-from lineage_store.store.database.sql import prefix, run
+from lineage_store.store.database.sql import one_of, prefix, run
 from lineage_store.store.schema.tables import (
     ANNOTATED,
     annotation,
@@ -72,6 +69,11 @@ from lineage_store.store.schema.tables import (
     train_job,
     user_info,
 )
+
+# ---- A tree becomes a predicate about one row of `lineage`
+# Unknown counts as false. A comparison is unknown when a value is missing; `and`, `or` and WHERE treat that like false,
+# and every negation is written `IS NOT true`. So comparisons need no wrapping, and indexes can answer them.
+
 
 VALUED: dict[str, Table] = {"metric": metric, "metric_summary": metric_summary, "user_defined": user_info}
 """The tables of named values by the subject's type."""
@@ -188,9 +190,8 @@ def kind_column(subject: Subject) -> ColumnElement[Any]:
 
 
 # ---- The order of jobs: sort keys become sort ranges, which follow one another and are each sorted on their own
-# In: the sort keys of a condition, and its tree. Out: `SortRange`s, each with its joins, membership condition and
-# order. Promises: every matching job belongs to exactly one sort range. The order is total (ties by update time,
-# newest first, then id), so pages neither overlap nor leave a gap.
+# Every matching job belongs to exactly one sort range. The order is total (ties by update time, newest first, then id),
+# so pages neither overlap nor leave a gap.
 # Missing values are the smallest, then come NaN, numbers, texts, lists and objects. If the first sort key is a metric
 # or user-defined value, the jobs where it is a number form a range of their own, which an index on (name, value)
 # delivers in order: the best twenty of a million are read, not sorted.
@@ -332,11 +333,7 @@ def _field_order(subject: Subject) -> list[ColumnElement[Any]]:
     return [column] if subject.type != "float" else [_rank_of_kind(kind_column(subject)), column]
 
 
-# ---- A condition becomes SQL: which jobs match and in which order, how many, and what is shown of them
-# In: the parts of a frozen `SearchCondition` and the ids of the base dirs asked for. Out: SQLAlchemy `Select`s, the
-# same expression for SQLite and PostgreSQL. Pure: no connection, no I/O; therefore the statements are cached.
-# Promises: the statements select exactly the jobs of `predicates` in the order of `ordering`. They search and sort
-# narrow rows; the wide rows with JSON are read only for the jobs that are shown.
+# ---- The statements
 
 
 BaseDirs = tuple[int, ...] | None
@@ -354,6 +351,10 @@ _LOOKED_UP = "NOT INDEXED"
 
 _JOB = (lineage.c.job_id, train_job.c.base_dir_id, train_job.c.train_id)
 """The columns that identify a job."""
+_ANY_JOB = (train_job.c.id, *_JOB[1:])
+"""The same where jobs without lineage are among the rows."""
+LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
+"""The base dirs that are being removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,22 +362,31 @@ class RangeQuery:
     """The statements for the matching jobs of one range of the order."""
 
     page: Select[Any]
-    """`Found` rows in order. Parameters: `skip` is the offset, `take` the limit."""
+    """The jobs in order, each with what is wanted. Parameters: `skip` is the offset, `take` the limit."""
     count: Select[Any]
 
 
-class Found(NamedTuple):
-    """A row of the statements that show jobs."""
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What is asked about jobs, beside what identifies them. What is not asked for is not in the statement."""
 
-    job_id: int
-    base_dir_id: int
-    train_id: str
-    model_lineage: str
-    """JSON."""
-    dataset_graph: str | None
-    """JSON."""
-    tag: int | None
-    remark: str | None
+    notes: bool = True
+    """Label and remark."""
+    own: bool = False
+    """What the store itself knows of a job: state, outcome, times …, the columns `OWN`."""
+    lineage: bool = False
+    """The whole lineage, as JSON."""
+    dataset: bool = False
+    """The dataset graph, as JSON."""
+    names: tuple[tuple[str, Subject], ...] = ()
+    """Single fields, metrics and user-defined values, each by the name under which it is asked for."""
+
+
+OWN = (
+    *("state", "outcome", "source_present", "host", "log_bytes"),
+    *("update_time", "first_file_time", "last_file_time", "last_wall_time"),
+)
+"""The columns of `train_job` that `Want.own` asks for."""
 
 
 @lru_cache(_REMEMBERED)
@@ -387,7 +397,7 @@ def compile_ranges(
     *,
     few: Leaf | None = None,
     sparse: bool = False,
-    shows_dataset: bool = True,
+    want: Want,
 ) -> tuple[RangeQuery, ...]:
     """Return the statements for the matching jobs in order, range by range.
 
@@ -395,11 +405,11 @@ def compile_ranges(
         few: a comparison that few jobs satisfy. These jobs are found first and sorted, all in one range, whose outer
             join keeps SQLite from walking the index of the order instead.
         sparse: so few jobs match that a scan finds them faster than a walk in order.
-        shows_dataset: whether the rows have the dataset graph.
+        want: what the page shows of each job.
     """
     return tuple(
         RangeQuery(
-            _page(where, part, base_dirs, few, shows_dataset, sparse=sparse),
+            _page(where, part, base_dirs, few, want, sparse=sparse),
             _matching(func.count(), where=where, part=part, base_dirs=base_dirs, few=few),
         )
         for part in (sort_ranges(sort, where) if few is None else (whole(sort),))
@@ -418,24 +428,21 @@ def compile_all(
 
 @lru_cache(_REMEMBERED)
 def compile_columns(
-    where: Node,
-    sort: tuple[SortKey, ...],
-    base_dirs: BaseDirs,
-    columns: tuple[ColumnElement[Any], ...],
-    *,
-    every: bool,
+    where: Node, sort: tuple[SortKey, ...], base_dirs: BaseDirs, want: Want, *, every: bool
 ) -> Select[Any]:
-    """Select the ids of the first `most` matching jobs in order, each with these columns of `lineage` and `train_job`.
+    """Select the first `most` matching jobs in order, each with what is wanted.
 
     `every`: also jobs without lineage, which only have user-defined values; ignored when `sort` has keys.
     """
-    part = whole(sort)
-    if not every or sort:
-        found = _matching(train_job.c.id, *columns, where=where, part=part, base_dirs=base_dirs)
+    part, job = whole(sort), _JOB
+    if every and not sort:
+        part, job = replace(part, joined=train_job.outerjoin(lineage, _SAME_JOB)), _ANY_JOB
+    columns, joined = _wanted(want, part.joined, job)
+    found = select(*columns).select_from(joined)
+    if job is _ANY_JOB:
+        found = found.where(_of_any_job(_matches(where, part, base_dirs)))
     else:
-        jobs = train_job.outerjoin(lineage, lineage.c.job_id == train_job.c.id)
-        matches = _in_base_dirs(base_dirs), replacement_traverse(holds(where, {}), {}, _job_for_lineage)
-        found = select(train_job.c.id, *columns).select_from(jobs).where(*matches)
+        found = found.where(_matches(where, part, base_dirs)).with_hint(lineage, _NARROW, "sqlite")
     return _in_order(found, part).limit(bindparam("most", DEFAULT_LIMIT, Integer))
 
 
@@ -456,63 +463,103 @@ def compile_among(where: Node) -> Select[Any]:
     return select(lineage.c.job_id).select_from(jobs).where(wanted, holds(where, {}))
 
 
-@lru_cache
-def compile_rows(shows_dataset: bool) -> Select[Any]:
-    """Select a `Found` row for each of the jobs `job_ids`, in no order, without base dirs that are being removed."""
-    jobs = select(train_job.c.id.label("job_id"), train_job.c.base_dir_id, train_job.c.train_id)
-    stays = train_job.c.base_dir_id.not_in(select(base_dir.c.id).where(base_dir.c.leaving))
-    wanted = jobs.where(train_job.c.id.in_(bindparam("job_ids", expanding=True)), stays)
-    return _shown_of(wanted.subquery("page"), shows_dataset)
+@lru_cache(_REMEMBERED)
+def compile_rows(dialect_name: str, want: Want, *, every: bool) -> Select[Any]:
+    """Select what is wanted of the jobs with the ids `wanted`, in no order.
+
+    `every`: also of those that have no lineage, or are being removed.
+    """
+    jobs = train_job.join(lineage, _SAME_JOB, isouter=every)
+    columns, joined = _wanted(want, jobs, _ANY_JOB)
+    wanted = one_of(dialect_name, train_job.c.id, bindparam("wanted"))
+    stays = true() if every else train_job.c.base_dir_id.not_in(LEAVING)
+    return select(*columns).select_from(joined).where(wanted, stays)
+
+
+def select_jobs(want: Want) -> Select[Any]:
+    """Select what is wanted of all jobs, except what only jobs with lineage have."""
+    columns, joined = _wanted(want, train_job, _ANY_JOB)
+    return select(*columns).select_from(joined)
 
 
 def _page(
-    where: Node, part: SortRange, base_dirs: BaseDirs, few: Leaf | None, shows_dataset: bool, *, sparse: bool
+    where: Node, part: SortRange, base_dirs: BaseDirs, few: Leaf | None, want: Want, *, sparse: bool
 ) -> Select[Any]:
-    """Select the page's jobs from narrow rows, then read what is shown of these jobs."""
+    """Select the page's jobs from narrow rows, then read what is wanted of these jobs."""
     ranks = {f"rank_{number}": rank for number, rank in enumerate(part.order, 1)}
     keys = (rank.by.label(name) for name, rank in ranks.items())
     found = _matching(*_JOB, *keys, where=where, part=part, base_dirs=base_dirs, few=few)
     if sparse:
         found = found.with_hint(train_job, _LOOKED_UP, "sqlite")
     page = _in_order(found, part).limit(_TAKE).offset(_SKIP).subquery("page")
-    shown = _shown_of(page, shows_dataset)
+    job = (page.c.job_id, page.c.base_dir_id, page.c.train_id)
+    jobs = page.join(lineage, lineage.c.job_id == page.c.job_id)
+    if want.own or any(table_of(subject) == "train_job" for _, subject in want.names):
+        jobs = jobs.join(train_job, train_job.c.id == page.c.job_id)
+    columns, joined = _wanted(want, jobs, job)
+    shown = select(*columns).select_from(joined)
     return shown.order_by(*(rank.of(page.c[name]) for name, rank in ranks.items()))
+
+
+def _wanted(
+    want: Want, jobs: FromClause, job: Sequence[ColumnElement[Any]]
+) -> tuple[list[ColumnElement[Any]], FromClause]:
+    """Return the columns of what is wanted, behind those that identify the job, and `jobs` joined with what they need.
+
+    Subqueries look up label, remark and dataset, because a join of so many tables takes PostgreSQL longer to plan than
+    to run.
+    """
+    columns = list(job)
+    if want.notes:
+        columns += [_note(column, job) for column in (annotation.c.tag, annotation.c.remark)]
+    if want.own:
+        columns += [train_job.c[name] for name in OWN]
+    if want.lineage:
+        columns.append(lineage.c.model_lineage)
+    if want.dataset:
+        graph = select(dataset_graph.c.content).where(dataset_graph.c.id == lineage.c.dataset_graph_id)
+        columns.append(graph.scalar_subquery().label("dataset_graph"))
+    for number, (_, subject) in enumerate(want.names):
+        if subject.type in NAMED:
+            row = VALUED[subject.type].alias(f"asked_{number}")
+            jobs = jobs.outerjoin(row, and_(row.c.job_id == job[0], row.c.name_key == name_key(subject)))
+            columns += [row.c.kind, row.c.value, row.c.text]
+        elif table_of(subject) == "annotation":
+            columns.append(_note(field_column(subject), job))
+        else:
+            columns += [field_column(subject), *([kind_column(subject)] if subject.type == "float" else [])]
+    return columns, jobs
+
+
+def _note(column: Column[Any], job: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+    """Return a column of the job's annotation."""
+    _, base_dir_id, train_id = job
+    same_job = annotation.c.base_dir_id == base_dir_id, annotation.c.train_id == train_id
+    return select(column).where(*same_job).correlate_except(annotation).scalar_subquery().label(column.name)
 
 
 def _matching(
     *columns: ColumnElement[Any], where: Node, part: SortRange, base_dirs: BaseDirs, few: Leaf | None = None
 ) -> Select[Any]:
-    matches = part.belongs, _in_base_dirs(base_dirs), _among(few), holds(where, part.values)
-    return select(*columns).select_from(part.joined).where(*matches).with_hint(lineage, _NARROW, "sqlite")
+    matches = _matches(where, part, base_dirs, few)
+    return select(*columns).select_from(part.joined).where(matches).with_hint(lineage, _NARROW, "sqlite")
 
 
-def _job_for_lineage(element: Any, **_: Any) -> Any:
-    """Replace `lineage.job_id` by the job's id, by which jobs without lineage have their named values."""
-    return train_job.c.id if element is lineage.c.job_id else None
+def _matches(
+    where: Node, part: SortRange, base_dirs: BaseDirs, few: Leaf | None = None
+) -> ColumnElement[bool]:
+    return and_(part.belongs, _in_base_dirs(base_dirs), _among(few), holds(where, part.values))
+
+
+def _of_any_job(predicate: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the predicate with the job's own id, by which jobs without lineage have their named values."""
+    return replacement_traverse(
+        predicate, {}, lambda element, **_: train_job.c.id if element is lineage.c.job_id else None
+    )
 
 
 def _in_order(found: Select[Any], part: SortRange) -> Select[Any]:
     return found.order_by(*(rank.of(rank.by) for rank in part.order))
-
-
-def _shown_of(page: Subquery, shows_dataset: bool) -> Select[Any]:
-    """Select the columns of `Found` for the jobs of a page.
-
-    Subqueries look them up, because a join of so many tables takes PostgreSQL longer to plan than to run.
-    """
-    same_job = annotation.c.base_dir_id == page.c.base_dir_id, annotation.c.train_id == page.c.train_id
-    tag, remark = (select(column).where(*same_job) for column in (annotation.c.tag, annotation.c.remark))
-    dataset = select(dataset_graph.c.content).where(dataset_graph.c.id == lineage.c.dataset_graph_id)
-    found = select(
-        page.c.job_id,
-        page.c.base_dir_id,
-        page.c.train_id,
-        lineage.c.model_lineage,
-        (dataset.scalar_subquery() if shows_dataset else null()).label("dataset_graph"),
-        tag.correlate_except(annotation).scalar_subquery().label("tag"),
-        remark.correlate_except(annotation).scalar_subquery().label("remark"),
-    )
-    return found.select_from(page.join(lineage, lineage.c.job_id == page.c.job_id))
 
 
 def _in_base_dirs(base_dirs: BaseDirs) -> ColumnElement[bool]:
@@ -536,11 +583,10 @@ def jobs_of(leaf: Leaf) -> Select[Any]:
     return select(train_job.c.id).where(train_job.c.base_dir_id.in_(select(base_dir.c.id)), holds(leaf, {}))
 
 
-# ---- Which statements answer a question: `page` runs the choice made here, `explain` shows it
-# In: an open connection, a condition, the base dirs asked for, whether to count matches. Out: a `Plan`. PostgreSQL
-# plans well by its histograms. SQLite only knows how many jobs a network has on average, so two questions are asked
-# first on SQLite: whether a field's index has more than a few matches, which takes microseconds for any number of
-# jobs; and if matches are counted anyway, the count. Does not know rows, nor what is shown of a job.
+# ---- Which statements answer a question
+# PostgreSQL plans well by its histograms. SQLite only knows how many jobs a network has on average, so two questions
+# are asked first on SQLite: whether a field's index has more than a few matches, which takes microseconds for any
+# number of jobs; and if matches are counted anyway, the count.
 
 
 _FEW = 500
@@ -552,7 +598,7 @@ job: in a tenth of the time when a dozen of 100,000 match."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Chosen:
     """The statements that answer a question."""
 
     ranges: tuple[RangeQuery, ...]
@@ -565,11 +611,13 @@ class Plan:
     """The result of `count`, if the choice needed it."""
 
 
-def choose(connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, *, count: bool) -> Plan:
+def choose(
+    connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, want: Want, *, count: bool
+) -> Chosen:
     """Choose the statements that answer a question fastest; any choice would give the same answer."""
-    where, sort, shows_dataset = condition.where, condition.sort, condition.shows_dataset
+    where, sort = condition.where, condition.sort
     if condition.page is None:
-        return Plan((), compile_all(where, sort, base_dirs), None)
+        return Chosen((), compile_all(where, sort, base_dirs), None)
     few = _few(connection, condition)
     counting, counted = compile_count(where, base_dirs, few) if count else None, None
     walks = connection.dialect.name == "sqlite" and not sort and few is None
@@ -577,8 +625,8 @@ def choose(connection: Connection, condition: SearchCondition, base_dirs: BaseDi
     if counting is not None and walks and not found_by_index:
         ((counted,),) = run(connection, counting, **condition.values)
     sparse = counted is not None and counted <= _SPARSE
-    ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, shows_dataset=shows_dataset)
-    return Plan(ranges, None, counting, counted)
+    ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, want=want)
+    return Chosen(ranges, None, counting, counted)
 
 
 def _few(connection: Connection, condition: SearchCondition) -> Leaf | None:

@@ -1,7 +1,8 @@
-"""The train jobs that the store knows, a frozen row each.
+"""One question about jobs: which match a condition, and what is wanted of them.
 
-In: an open read transaction, a page or a cursor. Out: TrainJob, newest first. Promises: a page behind a cursor takes
-the same time, however many jobs come before it. Does not read lineage (`search` does).
+In: an open read transaction, a checked condition, a `Want`. Out: jobs as rows (`page`, `each`, `one`, `newest`) or as
+columns (`columns`). Promises: an answer is of one snapshot, but for `each`; the jobs of a page and what is wanted of
+them are one SELECT. Does not know how lineage gets into the store, nor whether it is up to date.
 """
 
 from __future__ import annotations
@@ -9,53 +10,60 @@ from __future__ import annotations
 import base64
 import json
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache, lru_cache
-from itertools import starmap
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import repeat
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamValueError, TrainJobNotFoundError
 from lineage_store.plain_values import NUMBER_BY_KIND, from_unix, instant, is_integer, is_text
 from lineage_store.query.condition import NAMED, SearchCondition, Subject, named_by
 from lineage_store.query.job_sql import (
-    VALUED,
+    LEAVING,
     BaseDirs,
-    Found,
-    Plan,
+    Chosen,
+    Want,
     choose,
     compile_all,
     compile_columns,
     compile_rows,
-    field_column,
-    kind_column,
-    name_key,
+    select_jobs,
     table_of,
 )
-from lineage_store.query.mindinsight_shapes import to_answer, to_object
-from lineage_store.store.catalog import registry
+from lineage_store.store.catalog.registry import FIRST_JOB
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.sql import among, listed, one_of, run, statement_of
+from lineage_store.store.database.sql import among, listed, run, statement_of
 from lineage_store.store.opened import asked_again
-from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
-from lineage_store.texts import from_stored, shown
+from lineage_store.store.schema.tables import base_dir, series, train_job
+from lineage_store.texts import from_stored, shown, to_stored
 
 S = TypeVar("S", bound=Select[Any])
+Named = Mapping[str, Any]
+
+_EVERY_JOB = 2**31 - 1
+"""More than there can be: ids have 31 bits."""
+_ROWS_AT_ONCE, _LISTED_AT_ONCE = 500, 10_000
+_MOST_JOINED = 16
+"""So many named values are joined to the rows; further ones are read by the jobs' ids. SQLite joins 64 tables at most,
+and the order may need as many again."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainJob:
-    """A train job: a directory of log files."""
+class JobRow(NamedTuple):
+    """A train job, which is a directory of log files. What was not wanted (`Want`) is None."""
 
+    job_id: int
+    base_dir_id: int
     base_dir: str
     train_id: str
     """`./name` below the base dir."""
+    label: int | None
+    remark: str | None
     state: str
     """reading, live, stalled, finished or missing."""
     outcome: str | None
@@ -63,6 +71,9 @@ class TrainJob:
     source_present: bool
     """Whether its log files are still on disk."""
     host: str | None
+    log_bytes: int
+    update_time: int
+    """`updated_at` in unix seconds, however far from the calendar."""
     updated_at: datetime
     """Greatest modification time of its log files, UTC, to the second."""
     first_started_at: datetime | None
@@ -71,17 +82,185 @@ class TrainJob:
     """Greatest timestamp in the names of its log files."""
     last_event_at: datetime | None
     """Greatest wall time of its events."""
-    log_bytes: int
-    cursor: str
-    """The place of this job in the list: pass it as `after` to get the jobs behind it."""
+    model_lineage: Named | None
+    """Fields by name, with NaN as the word of JSON; the metrics as `metric`, user-defined values as `user_defined`."""
+    dataset_graph: Named | None
+    """Empty if the job recorded none."""
+    values: Named
+    """The single values that were asked for, by name; None is unknown."""
 
     @property
     def path(self) -> PurePath:
         """The job's directory."""
         return PurePath(self.base_dir, self.train_id)
 
+    @property
+    def cursor(self) -> str:
+        """The place of this job in the list: pass it as `after` to get the jobs behind it."""
+        place = _Place(self.update_time, to_stored(self.train_id), self.base_dir_id)
+        return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
 
-def train_jobs(
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some of the matching jobs, in order."""
+
+    rows: list[JobRow]
+    count: int | None
+    """The number of all matching jobs; None: it was not counted."""
+    several: bool
+    """Whether the question is about several base dirs, so that a train id alone is ambiguous."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Matching jobs as columns, each with an item per job; see `JobRow`. A column that was not wanted is empty."""
+
+    job_id: Sequence[int]
+    base_dir_id: Sequence[int]
+    base_dir: list[str]
+    train_id: list[str]
+    label: list[int | None] = field(default_factory=list)
+    remark: list[str | None] = field(default_factory=list)
+    state: list[str] = field(default_factory=list)
+    outcome: list[str | None] = field(default_factory=list)
+    source_present: list[bool] = field(default_factory=list)
+    host: list[str | None] = field(default_factory=list)
+    log_bytes: list[int] = field(default_factory=list)
+    update_time: list[int] = field(default_factory=list)
+    updated_at: list[datetime] = field(default_factory=list)
+    first_started_at: list[datetime | None] = field(default_factory=list)
+    last_started_at: list[datetime | None] = field(default_factory=list)
+    last_event_at: list[datetime | None] = field(default_factory=list)
+    model_lineage: list[Named | None] = field(default_factory=list)
+    dataset_graph: list[Named] = field(default_factory=list)
+    values: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Lists of values by name, in the order asked for."""
+
+    def rows(self) -> list[JobRow]:
+        """Return the jobs as rows."""
+        if not self.job_id:
+            return []
+        columns = (getattr(self, name) or repeat(None) for name in JobRow._fields[:-1])
+        values = zip(*self.values.values(), strict=True) if self.values else repeat(())
+        return [
+            JobRow._make([*job, dict(zip(self.values, known, strict=True))])
+            for *job, known in zip(*columns, values, strict=False)
+        ]
+
+
+# ---- The questions
+
+
+def page(
+    connection: Connection,
+    condition: SearchCondition,
+    want: Want,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    count: bool = True,
+) -> JobPage:
+    """Return the page that the condition asks for (without one, all jobs), and the number of matching jobs.
+
+    Args:
+        base_dir_ids: None means all base dirs.
+        count: False leaves the number None unless it follows from the page itself.
+    """
+    scope = _scope_of(connection, base_dir_ids)
+    chosen = choose(connection, condition, scope.base_dirs, _joined(want), count=count)
+    if chosen.everything is not None:
+        ids = [row[0] for row in run(connection, chosen.everything, **condition.values)]
+        rows = _of_ids(connection, ids, want, scope.paths)
+    else:
+        found = _page_rows(connection, condition, chosen)
+        rows = _read(connection, found, want, scope.paths).rows()
+    counted = _count_by_page(condition, len(rows)) if chosen.counted is None else chosen.counted
+    if counted is None and chosen.count is not None:
+        counted = _number(connection, chosen.count, condition)
+    return JobPage(rows, counted, scope.several)
+
+
+def columns(
+    connection: Connection,
+    condition: SearchCondition,
+    want: Want,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    most: int | None = None,
+    every: bool = False,
+) -> Columns:
+    """Return the first `most` matching jobs (None: all) as columns, for tables and plots of very many.
+
+    The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
+    """
+    scope = _scope_of(connection, base_dir_ids)
+    statement = compile_columns(condition.where, condition.sort, scope.base_dirs, _joined(want), every=every)
+    limit = _EVERY_JOB if most is None else min(most, _EVERY_JOB)
+    return _read(connection, run(connection, statement, **condition.values, most=limit), want, scope.paths)
+
+
+_Reading = Callable[[], AbstractContextManager[Connection]]
+
+
+def each(
+    reading: _Reading,
+    condition: SearchCondition,
+    want: Want,
+    base_dir_ids: Sequence[int] | None,
+    *,
+    jobs_at_once: int = _ROWS_AT_ONCE,
+) -> Iterator[JobPage]:
+    """Yield all matching jobs, a part at a time, to a caller who may take as long as needed; the page is ignored.
+
+    No transaction is open while the caller works: otherwise PostgreSQL would end it, and SQLite's write-ahead log would
+    grow. Which jobs match, and their order, is of the beginning, and kept in sixteen bytes per job. The data of a job
+    is of the moment when its part is read; a job that was removed by then is left out.
+    """
+    scope, ids, names = _all_of(reading, condition, base_dir_ids)
+    for start in range(0, len(ids), jobs_at_once):
+        part = slice(start, start + jobs_at_once)
+        found = _part_of(reading, ids[part], want, scope.paths)
+        known = dict(zip(ids[part], names[part], strict=True))
+        same = [row for row in found if known[row.job_id] == hash((row.base_dir_id, to_stored(row.train_id)))]
+        yield JobPage(same, None, scope.several)
+
+
+@asked_again
+def _all_of(
+    reading: _Reading, condition: SearchCondition, base_dir_ids: Sequence[int] | None
+) -> tuple[_Scope, array[int], array[int]]:
+    """Return the ids of all matching jobs in order, and the hashes of their names.
+
+    SQLite may give the id of a removed job to a new one: then the names differ.
+    """
+    ids, names, options = array("q"), array("q"), {"yield_per": _LISTED_AT_ONCE}
+    with reading() as connection:
+        scope = _scope_of(connection, base_dir_ids)
+        statement = compile_all(condition.where, condition.sort, scope.base_dirs, names=True)
+        for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
+            ids.extend(row[0] for row in rows)
+            names.extend(hash((row[1], row[2])) for row in rows)
+    return scope, ids, names
+
+
+@asked_again
+def _part_of(reading: _Reading, ids: Sequence[int], want: Want, paths: Mapping[int, str]) -> list[JobRow]:
+    with reading() as connection:
+        return _of_ids(connection, ids, want, paths)
+
+
+def one(connection: Connection, job_id: int, want: Want) -> JobRow:
+    """Return a job that the store has; it may have no lineage."""
+    (row,) = jobs_of_ids(connection, [job_id], want)
+    return row
+
+
+def jobs_of_ids(connection: Connection, job_ids: Sequence[int], want: Want) -> list[JobRow]:
+    """Return jobs that the store has in the order of these ids; they may have no lineage."""
+    return _of_ids(connection, job_ids, want, _paths(connection), every=True)
+
+
+def newest(
     connection: Connection,
     base_dir_ids: Sequence[int] | None,
     *,
@@ -91,12 +270,17 @@ def train_jobs(
     with_samples: bool = False,
     after: str | None = None,
     page: Page = UNPAGED,
-) -> list[TrainJob]:
+) -> list[JobRow]:
     """Return a page of the jobs of some base dirs (None: of all), most recently updated first, then by id.
 
-    `train_ids`: stored ids of the jobs to choose from; None: all. `after`: only jobs behind the job with this cursor.
+    A page behind a cursor takes the same time, however many jobs come before it.
+
+    Args:
+        train_ids: stored ids of the jobs to choose from; None: all.
+        after: only jobs behind the job with this cursor. Raises LineageParamValueError when it is none.
     """
-    query = _of_base_dirs(_JOBS, base_dir_ids)
+    want = Want(own=True)
+    query = _of_base_dirs(select_jobs(want), base_dir_ids)
     if state is not None:
         query = query.where(train_job.c.state == state)
     if outcome is not None:
@@ -106,16 +290,17 @@ def train_jobs(
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
     if after is not None:
-        query = query.where(_behind(decode(after)))
+        query = query.where(_behind(_place_of(after)))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
-    return _jobs_of(connection, connection.execute(page.of(ordered)))
+    # Base dirs are few, and read apart: in a join, SQLite would begin with them and sort all their jobs.
+    paths, rows = _paths(connection), connection.execute(page.of(ordered))
+    return _read(connection, [tuple(row) for row in rows], want, paths).rows()
 
 
-def _behind(place: Place) -> ColumnElement[bool]:
-    """Return the condition for jobs behind a place."""
-    time, name, base = train_job.c.update_time, train_job.c.train_id, train_job.c.base_dir_id
-    tie = or_(name > place.train_id, and_(name == place.train_id, base > place.base_dir_id))
-    return and_(time <= place.update_time, or_(time < place.update_time, tie))
+def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
+    """Return the number of jobs in some base dirs (None: in all)."""
+    counted = _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
+    return connection.execute(counted).scalar_one()
 
 
 def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundError:
@@ -126,119 +311,56 @@ def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundErro
     )
 
 
-def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
-    """Return the number of jobs in some base dirs (None: in all)."""
-    counted = _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
-    return connection.execute(counted).scalar_one()
+_OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
+"""Always true. The index on train ids begins with the base dir, so a query needs it to use the index."""
 
 
 def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
     """Restrict a query to jobs of these base dirs (None: of all), without base dirs that are being removed."""
-    query = query.where(train_job.c.base_dir_id.not_in(_LEAVING))
+    query = query.where(train_job.c.base_dir_id.not_in(LEAVING))
     return query if base_dir_ids is None else query.where(train_job.c.base_dir_id.in_(base_dir_ids))
 
 
-def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJob]:
-    """Return the jobs of all base dirs that have one of these ids (stored), in no order."""
-    dialect = connection.dialect.name
-    return _jobs_of(connection, run(connection, _named(dialect), wanted=listed(dialect, train_ids)))
+class _Place(NamedTuple):
+    """The place of a job among jobs that are ordered by update time, the newest first, then by id."""
+
+    update_time: int
+    train_id: str
+    """As the store has it."""
+    base_dir_id: int
 
 
-_OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
-"""Always true. The index on train ids begins with the base dir, so a query needs it to use the index."""
-_LEAVING = select(base_dir.c.id).where(base_dir.c.leaving)
-_SHOWN = ("train_id", "state", "outcome", "source_present", "host", "log_bytes", "base_dir_id")
-_TIMES = ("update_time", "first_file_time", "last_file_time", "last_wall_time")
-_JOBS: Select[Any] = select(*(train_job.c[name] for name in (*_SHOWN, *_TIMES)))
+def _place_of(cursor: str) -> _Place:
+    """Return the place of a cursor, which SQL can compare. Raises LineageParamValueError when it is no cursor."""
+    try:
+        place = _Place(*json.loads(base64.urlsafe_b64decode(cursor)))
+        is_key = is_integer(place.base_dir_id, bits=32)
+        if not (is_integer(place.update_time) and is_text(place.train_id) and is_key):
+            raise TypeError
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LineageParamValueError(
+            f"after = {shown(cursor)} is no cursor of a list of jobs.",
+            hint="Give the cursor of the last job of the page before as it was.",
+        ) from error
+    return place
 
 
-@cache
-def _named(dialect_name: str) -> Select[Any]:
-    wanted = one_of(dialect_name, train_job.c.train_id, bindparam("wanted"))
-    return _of_base_dirs(_JOBS, None).where(_OF_ANY, wanted)
+def _behind(place: _Place) -> ColumnElement[bool]:
+    """Return the condition for jobs behind a place."""
+    time, name, base = train_job.c.update_time, train_job.c.train_id, train_job.c.base_dir_id
+    tie = or_(name > place.train_id, and_(name == place.train_id, base > place.base_dir_id))
+    return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
-def _jobs_of(connection: Connection, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
-    # Base dirs are few, and read apart: in a join, SQLite would begin with them and sort all their jobs.
-    paths = {key: path for key, path, _ in run(connection, BASE_DIRS)}
-    return [_train_job(paths, row) for row in rows]
-
-
-def _train_job(paths: Mapping[int, str], row: Sequence[Any]) -> TrainJob:
-    train_id, state, outcome, source_present, host, log_bytes, base_dir_id, update_time, *times = row
-    updated_at = instant(update_time) or datetime.max.replace(tzinfo=UTC)
-    first_started_at, last_started_at, last_event_at = map(instant, times)
-    return TrainJob(
-        from_stored(paths[base_dir_id]),
-        from_stored(train_id),
-        state,
-        outcome,
-        bool(source_present),
-        host,
-        updated_at,
-        first_started_at,
-        last_started_at,
-        last_event_at,
-        log_bytes,
-        encode(Place(update_time, train_id, base_dir_id)),
-    )
-
-
-# ---- The lineage of the jobs that match a condition
-# In: an open read transaction and a checked condition. Out: plain dicts in MindInsight's shapes. Promises: page and
-# count come from one snapshot. Does not know how lineage gets into the store, nor whether it is up to date; `chooser`
-# chooses the statements, `listing` iterates over all matches.
-
-
-_ROWS_AT_ONCE = 500
-
-
-def filter_lineage(
-    connection: Connection,
-    condition: SearchCondition,
-    base_dir_ids: Sequence[int] | None,
-    *,
-    count: bool = True,
-) -> dict[str, Any]:
-    """Return the page that the condition asks for, and the number of matching jobs.
-
-    Args:
-        base_dir_ids: None means all base dirs. When the answer covers several, each object names its base dir.
-        count: False leaves the number None unless it follows from the page itself.
-    """
-    scope = scope_of(connection, base_dir_ids)
-    plan = choose(connection, condition, scope.base_dirs, count=count)
-    rows = _rows(connection, condition, plan)
-    found = _count_by_page(condition, len(rows)) if plan.counted is None else plan.counted
-    if found is None and plan.count is not None:
-        found = _number(connection, plan.count, condition)
-    return to_answer(rows, found, condition, scope.labels)
-
-
-def rows_of_jobs(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> list[Found]:
-    """Return what is shown of jobs, in the order of `job_ids`, without jobs that no longer exist."""
-    statement, found = compile_rows(condition.shows_dataset), list[Found]()
-    for start in range(0, len(job_ids), _ROWS_AT_ONCE):
-        wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
-        rows = connection.execute(statement, {"job_ids": wanted})
-        by_id = {row.job_id: Found(*row) for row in rows}
-        found += [by_id[job_id] for job_id in wanted if job_id in by_id]
-    return found
-
-
-def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> list[Found]:
-    """Return what is shown of the page's jobs, in order; without a page, of all matching jobs."""
-    if plan.everything is not None:
-        ids = connection.execute(plan.everything, condition.values).scalars().all()
-        return rows_of_jobs(connection, ids, condition)
+def _page_rows(connection: Connection, condition: SearchCondition, chosen: Chosen) -> list[tuple[Any, ...]]:
+    """Return the rows of the page's jobs, in order."""
     assert condition.page is not None
     take, skip = condition.page
-    found: list[Found] = []
-    if plan.counted is not None and skip >= plan.counted:
+    found: list[tuple[Any, ...]] = []
+    if chosen.counted is not None and skip >= chosen.counted:
         return found
-    for part in plan.ranges:
-        rows = run(connection, part.page, **condition.values, take=take - len(found), skip=skip)
-        found += starmap(Found, rows)
+    for part in chosen.ranges:
+        found += run(connection, part.page, **condition.values, take=take - len(found), skip=skip)
         if len(found) == take:
             break
         if found:
@@ -261,186 +383,108 @@ def _number(connection: Connection, statement: Select[Any], condition: SearchCon
     return int(counted)
 
 
-# ---- All matching jobs, in order, as an iterator that the caller may consume as slowly as needed
-# In: a function that begins a read transaction, a checked condition. Out: an iterator of dicts in MindInsight's
-# shape. Promises: no transaction is open while the caller works; otherwise PostgreSQL would end it, and SQLite's
-# write-ahead log would grow. Which jobs match, and their order, is fixed at the beginning. The data of a job is from
-# the moment when its part is read; a job that was removed by then is left out. Memory: sixteen bytes per job, and the
-# data of one part.
+# ---- Rows of the statements become columns: fast, because a function converts a whole column
 
 
-_Reading = Callable[[], AbstractContextManager[Connection]]
-_LISTED_AT_ONCE, JOBS_AT_ONCE = 10_000, 500
+def _of_ids(
+    connection: Connection, ids: Sequence[int], want: Want, paths: Mapping[int, str], *, every: bool = False
+) -> list[JobRow]:
+    """Return jobs in the order of their ids, without those that no longer exist; `every`: those without lineage too."""
+    dialect, found = connection.dialect.name, list[JobRow]()
+    statement = compile_rows(dialect, _joined(want), every=every)
+    for start in range(0, len(ids), _ROWS_AT_ONCE):
+        part = ids[start : start + _ROWS_AT_ONCE]
+        by_id = {row[0]: row for row in run(connection, statement, wanted=listed(dialect, part))}
+        rows = [by_id[job_id] for job_id in part if job_id in by_id]
+        found += _read(connection, rows, want, paths).rows()
+    return found
 
 
-class _Listed(NamedTuple):
-    """Jobs in order."""
-
-    job_ids: array[int]
-    names: array[int]
-    """Hashes of base dir and train id, because SQLite may give the id of a removed job to a new one."""
+def _joined(want: Want) -> Want:
+    """Return what one statement reads of the jobs."""
+    return replace(want, names=want.names[:_MOST_JOINED]) if len(want.names) > _MOST_JOINED else want
 
 
-def iter_lineage(
-    reading: _Reading,
-    condition: SearchCondition,
-    base_dir_ids: Sequence[int] | None,
-    *,
-    jobs_at_once: int = JOBS_AT_ONCE,
-) -> Iterator[dict[str, Any]]:
-    """Yield every matching job, ignoring the condition's page; `jobs_at_once` jobs are read in one transaction."""
-    scope, listed = _listed(reading, condition, base_dir_ids)
-    for start in range(0, len(listed.job_ids), jobs_at_once):
-        part = _Listed(*(column[start : start + jobs_at_once] for column in listed))
-        rows = _listed_rows(reading, part.job_ids, condition)
-        names = dict(zip(*part, strict=True))
-        for row in rows:
-            if names[row.job_id] == hash((row.base_dir_id, row.train_id)):
-                yield to_object(row, json.loads(row.model_lineage), condition, scope.labels)
-
-
-@asked_again
-def _listed(
-    reading: _Reading, condition: SearchCondition, base_dir_ids: Sequence[int] | None
-) -> tuple[Scope, _Listed]:
-    listed, options = _Listed(array("q"), array("q")), {"yield_per": _LISTED_AT_ONCE}
-    with reading() as connection:
-        scope = scope_of(connection, base_dir_ids)
-        statement = compile_all(condition.where, condition.sort, scope.base_dirs, names=True)
-        for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
-            listed.job_ids.extend(row[0] for row in rows)
-            listed.names.extend(hash((row[1], row[2])) for row in rows)
-    return scope, listed
-
-
-@asked_again
-def _listed_rows(reading: _Reading, job_ids: Sequence[int], condition: SearchCondition) -> Sequence[Found]:
-    with reading() as connection:
-        return rows_of_jobs(connection, job_ids, condition)
-
-
-# ---- Matching jobs as columns, for tables and plots of very many jobs
-# In: an open read transaction, a checked condition, subjects. Out: a list of values for each column, all in the order
-# of the jobs. Promises: one snapshot; the JSON of jobs is not read, which would take ten times as long; named values
-# are looked up only for matching jobs. NaN and infinities are floats, not words.
-
-
-_COLUMNS_SHOWN = ("base_dir_id", "train_id", "state", "outcome", "host")
-_ABOUT = tuple(train_job.c[name] for name in (*_COLUMNS_SHOWN, *_TIMES))
-_EVERY_JOB = 2**31 - 1
-"""More than there can be: ids have 31 bits."""
-_ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
-
-
-@dataclass(frozen=True, slots=True)
-class JobColumns:
-    """Columns of the matching jobs, each with an item per job: their own data, and the values asked for."""
-
-    base_dir: list[str]
-    train_id: list[str]
-    state: list[str]
-    outcome: list[str | None]
-    host: list[str | None]
-    updated_at: list[datetime]
-    first_started_at: list[datetime | None]
-    last_started_at: list[datetime | None]
-    last_event_at: list[datetime | None]
-    label: list[int | None]
-    remark: list[str | None]
-    values: Mapping[str, list[Any]]
-    """Lists of values by name, in the order asked for; None is unknown."""
-
-    def by_job(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return the values by (base dir, train id), then by name."""
-        jobs = zip(self.base_dir, self.train_id, strict=True)
-        return {job: {name: each[row] for name, each in self.values.items()} for row, job in enumerate(jobs)}
-
-
-def job_columns(
-    connection: Connection,
-    condition: SearchCondition,
-    base_dir_ids: Sequence[int] | None,
-    asked: Mapping[str, Subject],
-    most: int | None,
-    *,
-    every: bool = False,
-) -> JobColumns:
-    """Return the first `most` matching jobs (None: all), with a column of values for each subject in `asked`.
-
-    The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
-    """
-    scope = scope_of(connection, base_dir_ids)
-    fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
-    columns = (*_ABOUT, *(column for field in fields for column in _columns_of(field)))
-    statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
-    limit = _EVERY_JOB if most is None else min(most, _EVERY_JOB)
-    rows = run(connection, statement, **condition.values, most=limit)
-    found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
-    ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
-    next_values = iter(values)
-    of_fields = {subject: _decoded(subject, next_values) for subject in fields}
-    named = {
-        subject: _named_column(connection, subject, ids)
-        for subject in asked.values()
-        if subject.type in NAMED
+def _read(
+    connection: Connection, rows: Sequence[tuple[Any, ...]], want: Want, paths: Mapping[int, str]
+) -> Columns:
+    """Return what the rows of a statement for `_joined(want)` say, and what else is wanted of their jobs."""
+    given: Iterator[Sequence[Any]] = zip(*rows, strict=True) if rows else repeat(())
+    job_ids, base_dirs, train_ids = next(given), next(given), next(given)
+    decoded_paths = {number: from_stored(path) for number, path in paths.items()}
+    found: dict[str, Any] = {
+        "job_id": job_ids,
+        "base_dir_id": base_dirs,
+        "base_dir": [decoded_paths[number] for number in base_dirs],
+        "train_id": list(map(from_stored, train_ids)),
     }
-    said = {(base, name): (tag, remark) for base, name, tag, remark in run(connection, _ANNOTATED)}
-    annotations = [said.get(job, (None, None)) for job in zip(base_dirs, train_ids, strict=True)]
-    labels, remarks = ([each[place] for each in annotations] for place in (0, 1))
-    known = {Subject("integer", "tag"): labels, Subject("text", "remark"): remarks, **of_fields, **named}
-    paths = {number: from_stored(path) for number, path in scope.paths.items()}
-    return JobColumns(
-        [paths[number] for number in base_dirs],
-        list(map(from_stored, train_ids)),
-        list(states),
-        list(outcomes),
-        [host and from_stored(host) for host in hosts],
-        list(map(from_unix, updated)),
-        list(map(instant, first)),
-        list(map(instant, last)),
-        list(map(instant, event)),
-        labels,
-        remarks,
-        {name: known[subject] for name, subject in asked.items()},
-    )
+    if want.notes:
+        found |= {"label": list(next(given)), "remark": list(next(given))}
+    if want.own:
+        found |= _own(given)
+    if want.lineage:
+        found["model_lineage"] = _parsed(next(given), "null")
+    if want.dataset:
+        found["dataset_graph"] = _parsed(next(given), "{}")
+    values = {name: _decoded(subject, given) for name, subject in want.names[:_MOST_JOINED]}
+    for start in range(_MOST_JOINED, len(want.names), _MOST_JOINED):
+        more = want.names[start : start + _MOST_JOINED]
+        values |= _more(connection, job_ids, more)
+    return Columns(**found, values=values)
 
 
-def _columns_of(field: Subject) -> list[ColumnElement[Any]]:
-    column = field_column(field)
-    return [column, kind_column(field)] if field.type == "float" else [column]
-
-
-def _decoded(subject: Subject, columns: Any) -> list[Any]:
-    """Take the next column from `columns` (for a float field two: value and kind) and decode its values."""
-    values = next(columns)
-    if subject.type == "float":
-        kinds = next(columns)
-        return [NUMBER_BY_KIND.get(kind, value) for value, kind in zip(values, kinds, strict=True)]
-    if subject.type == "text":
-        return [value and from_stored(value) for value in values]
-    if subject.type == "time":
-        return list(map(instant, values))
-    return list(values)
-
-
-def _named_column(connection: Connection, subject: Subject, ids: Sequence[int]) -> list[Any]:
-    """Return a metric or user-defined value of each of the jobs."""
+def _more(
+    connection: Connection, job_ids: Sequence[int], names: tuple[tuple[str, Subject], ...]
+) -> dict[str, list[Any]]:
+    """Return further values of these jobs, by name."""
     dialect = connection.dialect.name
-    wanted = {"wanted": listed(dialect, ids), "name_key": name_key(subject)}
-    rows = run(connection, _values_of_jobs(dialect, subject.type), **wanted)
-    found = {job: decoded(kind, value, text) for job, kind, value, text in rows}
-    return [found.get(job) for job in ids]
+    statement = compile_rows(dialect, Want(notes=False, names=names), every=True)
+    by_id = {row[0]: row for row in run(connection, statement, wanted=listed(dialect, job_ids))}
+    given: Iterator[Any] = zip(*map(by_id.__getitem__, job_ids), strict=True) if job_ids else repeat(())
+    _job = next(given), next(given), next(given)
+    return {name: _decoded(subject, given) for name, subject in names}
 
 
-@lru_cache
-def _values_of_jobs(dialect_name: str, kind: str) -> Select[Any]:
-    table = VALUED[kind]
-    of_jobs = one_of(dialect_name, table.c.job_id, bindparam("wanted"))
-    values = select(table.c.job_id, table.c.kind, table.c.value, table.c.text)
-    return values.where(of_jobs, table.c.name_key == bindparam("name_key"))
+def _own(given: Iterator[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Take the columns `OWN` and return them by the names of `JobRow`."""
+    states, outcomes, present, hosts, log_bytes, updated, *times = (next(given) for _ in range(9))
+    first, last, event = (list(map(instant, each)) for each in times)
+    return {
+        "state": list(states),
+        "outcome": list(outcomes),
+        "source_present": list(map(bool, present)),
+        "host": [host and from_stored(host) for host in hosts],
+        "log_bytes": list(log_bytes),
+        "update_time": list(updated),
+        "updated_at": [instant(seconds) or from_unix(seconds) for seconds in updated],
+        "first_started_at": first,
+        "last_started_at": last,
+        "last_event_at": event,
+    }
 
 
-def decoded(kind: str, value: float | None, text: str | None) -> Any:
+def _parsed(documents: Sequence[str | None], missing: str) -> list[Any]:
+    # parsing one document is faster than parsing many small ones
+    return list(json.loads(f"[{','.join([each or missing for each in documents])}]"))
+
+
+def _decoded(subject: Subject, given: Iterator[Sequence[Any]]) -> list[Any]:
+    """Take the columns of a subject and return its values."""
+    if subject.type in NAMED:
+        columns = next(given), next(given), next(given)
+        return [
+            None if kind is None else value_of(kind, number, text)
+            for kind, number, text in zip(*columns, strict=True)
+        ]
+    values = next(given)
+    if subject.type == "float":
+        return [NUMBER_BY_KIND.get(kind, value) for value, kind in zip(values, next(given), strict=True)]
+    if subject.type == "text" and table_of(subject) != "annotation":
+        return [value and from_stored(value) for value in values]
+    return list(map(instant, values)) if subject.type == "time" else list(values)
+
+
+def value_of(kind: str, value: float | None, text: str | None) -> Any:
     """Return a metric or user-defined value from the columns in which the store keeps it."""
     match kind:
         case "text":
@@ -456,87 +500,51 @@ def decoded(kind: str, value: float | None, text: str | None) -> Any:
 
 
 # ---- Which base dirs a question is about
-# In: an open connection and the ids of the base dirs asked for. Out: a `Scope`. If all base dirs of the store are
-# asked for, as is usual, the scope restricts nothing: statements then need not look at the base dirs of jobs.
-
-
-BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class _Scope:
     """The base dirs asked for."""
 
     base_dirs: BaseDirs
-    """Their ids; None for all base dirs of the store."""
-    paths: dict[int, str]
+    """Their ids; None for all base dirs of the store, as is usual: statements then need not look at them."""
+    paths: Mapping[int, str]
     """Their stored paths by id."""
 
     @property
-    def labels(self) -> dict[int, str]:
-        """The paths by id if there are several, so that a job's id alone is ambiguous; otherwise empty."""
-        return self.paths if len(self.paths) > 1 else {}
+    def several(self) -> bool:
+        return len(self.paths) > 1
 
 
-def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
+def _scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> _Scope:
     """Return the scope of base dirs (None: all), without those that have no jobs or are being removed."""
-    rows = run(connection, BASE_DIRS)
+    rows = run(connection, _BASE_DIRS)
     # One question per base dir: with one for all, PostgreSQL may read the jobs of all, and Citus refuses a correlated
     # subquery. If there is only one base dir, it makes no difference whether it has jobs.
     of_jobs = [
         (key, path, leaving)
         for key, path, leaving in rows
-        if len(rows) == 1 or leaving or registry.has_jobs(connection, key)
+        if len(rows) == 1 or leaving or run(connection, FIRST_JOB, asked=key) != [(None,)]
     ]
     asked = {
         key: path
         for key, path, leaving in of_jobs
         if not leaving and (base_dir_ids is None or key in base_dir_ids)
     }
-    return Scope(None if len(asked) == len(of_jobs) else tuple(asked), asked)
+    return _Scope(None if len(asked) == len(of_jobs) else tuple(asked), asked)
 
 
-# ---- The cursor of a list of jobs: the place of one job in it, encoded as a token
-# In: a place, or a token. Out: a token, which is text that fits into a URL, or its place. Promises: every place that
-# is returned can be compared in SQL; text that is no token raises LineageParamValueError. Pure.
+def _paths(connection: Connection) -> dict[int, str]:
+    """Return the stored paths of all base dirs by id."""
+    return {key: path for key, path, _ in run(connection, _BASE_DIRS)}
 
 
-_KEY_BITS = 32
-"""The size of the key of a base dir."""
-
-
-class Place(NamedTuple):
-    """The place of a job among jobs that are ordered by update time, the newest first, then by id."""
-
-    update_time: int
-    train_id: str
-    """As the store has it."""
-    base_dir_id: int
-
-
-def encode(place: Place) -> str:
-    """Return the token of a place."""
-    return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
-
-
-def decode(token: str) -> Place:
-    """Return the place of a token. Raises LineageParamValueError when it is no token."""
-    try:
-        place = Place(*json.loads(base64.urlsafe_b64decode(token)))
-        is_key = is_integer(place.base_dir_id, bits=_KEY_BITS)
-        if not (is_integer(place.update_time) and is_text(place.train_id) and is_key):
-            raise TypeError
-    except (ValueError, TypeError, RecursionError) as error:
-        raise LineageParamValueError(
-            f"after = {shown(token)} is no cursor of a list of jobs.",
-            hint="Give the cursor of the last job of the page before as it was.",
-        ) from error
-    return place
+_BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving)
 
 
 # ---- How the database would answer: each statement with its parameters and the database's plan
-# In: a condition and an open connection. Out: an `Explanation`, readable as text. Promises: it shows the statements
-# that `chooser` chooses for this question, and runs none of them except those that the chooser needs for its choice.
+# It shows the statements that `choose` chooses for this question, and runs none of them except those that the choice
+# needs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,13 +584,14 @@ class Explanation:
 def explain(
     connection: Connection,
     condition: SearchCondition,
+    want: Want,
     base_dir_ids: Sequence[int] | None,
     *,
     count: bool = True,
 ) -> Explanation:
-    """Return the statements that answer the question, with or without its count, and the plan of each."""
-    base_dirs = scope_of(connection, base_dir_ids).base_dirs
-    chosen = choose(connection, condition, base_dirs, count=count)
+    """Return the statements by which `page` answers, with or without its count, and the plan of each."""
+    base_dirs = _scope_of(connection, base_dir_ids).base_dirs
+    chosen = choose(connection, condition, base_dirs, _joined(want), count=count)
     given = condition.page._asdict() if condition.page else {}
     explained = tuple(
         _explained(connection, purpose, statement, {**condition.values, **given})
@@ -600,7 +609,7 @@ def plan_of(connection: Connection, select: Select[Any], **given: object) -> str
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _statements(chosen: Plan) -> Iterator[tuple[str, Select[Any]]]:
+def _statements(chosen: Chosen) -> Iterator[tuple[str, Select[Any]]]:
     """Yield the statements in the order of execution, each with its purpose."""
     if chosen.everything is not None:
         yield "All that match", chosen.everything

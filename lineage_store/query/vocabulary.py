@@ -1,6 +1,6 @@
-"""Names of metrics and user-defined values: which there are, and an error for names that no job has.
+"""What conditions can name and compare with: the metrics and user-defined values that jobs have, and known values.
 
-In: an open read transaction, a condition or subjects. Out: names, the most frequent first; or an error that shows the
+In: an open read transaction, subjects. Out: names and values, the most frequent first; or an error that shows the
 closest names. Promises: a check looks each name up by index; only on Citus does listing the names read all values.
 `filter_lineage` does not check: a name that no job has is legal in a condition, and counts as missing in every job.
 """
@@ -40,7 +40,7 @@ def require(
 
     `base_dir_ids`: only jobs of these base dirs count; None: all of the store, also those that are being removed.
     """
-    for subject in (each for each in asked if each.type in VALUED):
+    for subject in dict.fromkeys(each for each in asked if each.type in VALUED):
         table = VALUED[subject.type]
         if not _any_has(connection, table, subject, base_dir_ids):
             known = _names(connection, table)
@@ -109,18 +109,19 @@ def _refused(subject: Subject, known: list[str], whose: str) -> LineageSearchCon
     )
 
 
-# ---- The values that jobs have of a field, a metric or a user-defined value: what a condition may compare it with
-# In: an open read transaction, a subject, part of a text. Out: values, each with the number of jobs that have it, the
-# most frequent first. Lists, objects, booleans, NaN and missing values are left out; so are times, because hardly two
-# jobs have the same. Takes one pass over the values of that name. A part that is too long raises
-# LineageParamValueError.
+# ---- The values that jobs have of a field, a metric or a user-defined value
 
 
 _COMPARED = ("text", "int", "float", "+inf", "-inf")
 
 
 def known_values(connection: Connection, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
-    """Return the `most` most frequent values: texts that contain `part` (in any case of A to Z), and all numbers."""
+    """Return the `most` most frequent values, each with the number of jobs that have it, in one pass over that name.
+
+    They are numbers, and texts that contain `part` (in any case of A to Z). Lists, objects, booleans, NaN and missing
+    values are left out; so are times, because hardly two jobs have the same. Raises LineageParamValueError when `part`
+    is too long.
+    """
     if subject.type == "time":
         return []
     jobs = func.count().label("jobs")

@@ -46,7 +46,6 @@ def base_dir(tmp_path: Path) -> Path:
         (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job_report(base_dir, 7)),
         (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job_contents(base_dir, [7])),
         (LineageParamTypeError, "train_id = 7", lambda store, _: store.train_jobs(train_ids=[7])),
-        (LineageParamTypeError, "train_id = 7", lambda store, _: store.named_jobs([7])),
         (LineageParamTypeError, "train_id = 7", lambda store, _: store.base_dirs_with(7)),
         (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.restore_job(base_dir, 7)),
         (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.reingest(base_dir, 7)),

@@ -18,7 +18,7 @@ from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.ingest.scan.survey import Scope, survey
 from lineage_store.operations import base_dirs
 from lineage_store.operations import removal as remove
-from lineage_store.query.jobs import train_jobs
+from lineage_store.query.jobs import newest
 from lineage_store.store import leases
 from lineage_store.store.catalog.retention import Rules
 from lineage_store.store.database.db import database_time, reading, writing
@@ -173,7 +173,7 @@ def test_an_interrupted_removal_is_out_of_sight_and_goes_with_the_next(engine: E
         assert rows_going.remove_part(connection, leaving, 1)
     assert seen_in_views(engine) == {"./stay"}
     with reading(engine) as connection:
-        assert [job.train_id for job in train_jobs(connection, None)] == ["./stay"]
+        assert [job.train_id for job in newest(connection, None)] == ["./stay"]
     assert column(engine, "SELECT base_dir FROM v_base_dir") == [str(two)]
     with writing(engine) as connection:
         assert removal.lift(connection, base_dir_id, "./go")

@@ -18,6 +18,8 @@ from unittest import mock
 from helpers.engines import opened
 from helpers.ingesting import ingest
 from lineage_store.query import jobs
+from lineage_store.query.job_sql import Want, compile_rows
+from lineage_store.store.database.sql import listed, run
 from lineage_store.store.schema import upgrade
 from proofs.cost_jobs import DIMENSIONS, write
 from proofs.cost_questions import Call, Filled, Question, endpoints, verbs, views
@@ -145,12 +147,14 @@ def _calculated_names(at: Filled) -> Iterator[None]:
 
 @contextmanager
 def _job_by_job(_: Filled) -> Iterator[None]:
-    named = jobs._named_column
+    read, one_job = jobs._read, compile_rows("sqlite", Want(lineage=True), every=True)
 
-    def each(connection: Any, subject: Any, ids: Any) -> list[Any]:
-        return [value for job in ids for value in named(connection, subject, [job])]
+    def each(connection: Any, rows: Any, want: Any, paths: Any) -> Any:
+        for job_id, *_ in rows:
+            run(connection, one_job, wanted=listed("sqlite", [job_id]))
+        return read(connection, rows, want, paths)
 
-    with mock.patch.object(jobs, "_named", each):
+    with mock.patch.object(jobs, "_read", each):
         yield
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine
 
 from helpers import condition_oracle
+from helpers.answers import filter_lineage, iter_lineage
 from helpers.conditions import FLOAT_FIELDS, INTEGER_FIELDS, JOBS, METRICS, TEXT_FIELDS, conditions
 from helpers.engines import opened
 from helpers.log_writer import Log
@@ -32,7 +33,6 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.query import job_sql
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.jobs import filter_lineage, iter_lineage
 from lineage_store.store.database.db import open_engine, reading, writing
 from proofs import ledger
 from proofs.children import at_once
@@ -96,7 +96,7 @@ def _answers_agree(engines: list[Engine], condition: Mapping[str, Any]) -> bool:
         parsed = parse(dict(condition), base_dir="/logs")
         with reading(engine) as connection:
             answer = filter_lineage(connection, parsed, None)
-        listed = [item["summary_dir"] for item in iter_lineage(partial(reading, engine), parsed, None)]
+        listed = [item["summary_dir"] for item in iter_lineage(partial(reading, engine), parsed)]
         found = [item["summary_dir"] for item in answer["object"]]
         if (found, answer["count"], listed) != (page, len(expected), expected):
             return False

@@ -12,7 +12,7 @@ import pytest
 from lineage_store import LineageSearchConditionParamError
 from lineage_store.query.condition import AllOf, AnyOf, Leaf, Not, Page, Subject
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.job_sql import compile_ranges
+from lineage_store.query.job_sql import Want, compile_ranges
 
 SELF_CONTAINING: list[Any] = []
 SELF_CONTAINING.append(SELF_CONTAINING)
@@ -160,7 +160,7 @@ def test_conditions_that_differ_in_values_alone_have_one_shape() -> None:
     assert list(one.values.values()) == [2, 0.5, "n/a", "[1]", "res%"]
     assert list(other.values.values()) == [0, -1.0, "", "{}", "x"]
     asked = (one.where, one.sort, None), (other.where, other.sort, None)
-    assert compile_ranges(*asked[0]) is compile_ranges(*asked[1])
+    assert compile_ranges(*asked[0], want=Want()) is compile_ranges(*asked[1], want=Want())
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy import Engine, text
 
 from helpers import faults
+from helpers.answers import filter_lineage
 from helpers.databases import end_all_sessions
 from helpers.engines import url_of
 from lineage_store import LineageStore
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.jobs import filter_lineage
 from lineage_store.store.admin import read_only_sql
 from lineage_store.store.database.db import open_engine, reading, writing
 

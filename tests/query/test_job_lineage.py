@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from helpers.answers import get_lineage
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
 from lineage_store.errors import (
     LineageFileNotFoundError,
@@ -15,7 +16,6 @@ from lineage_store.errors import (
     LineageParamValueError,
     TrainJobNotFoundError,
 )
-from lineage_store.query.job_lineage import get_lineage
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
 FIELDS = {

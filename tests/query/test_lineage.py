@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from helpers.answers import filter_lineage, get_lineage
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.job_lineage import get_lineage
-from lineage_store.query.jobs import filter_lineage
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
 

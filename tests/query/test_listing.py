@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text, update
 
+from helpers.answers import iter_lineage
 from helpers.engines import url_of
 from helpers.ingesting import column
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
-from lineage_store.query import jobs as listing
 from lineage_store.query.condition_dict import parse
 from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.schema import tables
@@ -37,7 +37,7 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 def _iterate(engine: Engine, condition: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
     """Two jobs are read at a time."""
-    return listing.iter_lineage(partial(reading, engine), parse(condition), None, jobs_at_once=2)
+    return iter_lineage(partial(reading, engine), parse(condition), jobs_at_once=2)
 
 
 def _ids(objects: Iterator[dict[str, Any]]) -> list[str]:

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from sqlalchemy import Engine
 
 from helpers import condition_oracle
+from helpers.answers import filter_lineage, iter_lineage
 from helpers.conditions import JOBS, conditions
 from helpers.stored_jobs import add_base_dir, add_job
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.jobs import filter_lineage, iter_lineage
 from lineage_store.store.database.db import open_engine, reading, writing
 
 
@@ -48,7 +48,7 @@ def test_a_condition_means_the_same_in_sql_and_in_python(engine: Engine, conditi
     with reading(engine) as connection:
         answer = filter_lineage(connection, parsed, None)
         uncounted = filter_lineage(connection, parsed, None, count=False)
-    everything = iter_lineage(partial(reading, engine), parsed, None, jobs_at_once=7)
+    everything = iter_lineage(partial(reading, engine), parsed, jobs_at_once=7)
     listed = [item["summary_dir"] for item in everything]
     assert [item["summary_dir"] for item in answer["object"]] == condition_oracle.page(expected, condition)
     assert answer["count"] == len(expected)

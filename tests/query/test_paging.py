@@ -19,7 +19,7 @@ from lineage_store import LineageStore
 from lineage_store.api.store import LISTED_JOBS
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamTypeError, LineageParamValueError
-from lineage_store.query.jobs import train_jobs
+from lineage_store.query.jobs import newest
 from lineage_store.query.status import read_problems
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import Page, open_engine, reading, writing
@@ -28,7 +28,7 @@ from lineage_store.store.schema import tables
 ROWS = 3_000
 Ask = Callable[[Connection, int | None, Page], Sequence[Any]]
 LISTS: dict[str, Ask] = {
-    "train_job": lambda connection, base_dir_id, page: train_jobs(
+    "train_job": lambda connection, base_dir_id, page: newest(
         connection, None if base_dir_id is None else [base_dir_id], page=page
     ),
     "ingest_problem": lambda connection, base_dir_id, page: read_problems(
@@ -125,7 +125,7 @@ def plan_of_page(engine: Engine, ask: Ask, base_dir_id: int | None) -> str:
 
 def test_the_newest_come_first(engine: Engine) -> None:
     with reading(engine) as connection:
-        assert [job.train_id for job in train_jobs(connection, None, page=Page(2))] == ["./2990", "./2991"]
+        assert [job.train_id for job in newest(connection, None, page=Page(2))] == ["./2990", "./2991"]
         problems = read_problems(connection, page=Page(2))
         assert [each.subject.rpartition("/")[2] for each in problems] == ["2990", "2992"]
         first = registry.latest(connection, page=Page(1))[0]
@@ -147,11 +147,11 @@ def test_by_cursor_the_pages_of_jobs_are_the_list(
 
 def test_a_page_by_cursor_goes_by_an_index_however_far_down(engine: Engine) -> None:
     with reading(engine) as connection:
-        far_down = train_jobs(connection, [2], page=Page(1_400))[-1].cursor
+        far_down = newest(connection, [2], page=Page(1_400))[-1].cursor
 
     def ask(connection: Connection, base_dir_id: int | None, page: Page) -> Sequence[Any]:
         ids = None if base_dir_id is None else [base_dir_id]
-        return train_jobs(connection, ids, after=far_down, page=page)
+        return newest(connection, ids, after=far_down, page=page)
 
     for base_dir_id in (None, 2):
         plan = plan_of_page(engine, ask, base_dir_id)

@@ -11,13 +11,14 @@ import pytest
 from sqlalchemy import Connection, Engine, Select, insert, literal, select, text
 
 from helpers import databases
+from helpers.answers import filter_lineage
 from helpers.engines import opened
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.job_sql import Plan, choose, compile_count
-from lineage_store.query.jobs import filter_lineage, plan_of
+from lineage_store.query.job_sql import Chosen, Want, choose, compile_count
+from lineage_store.query.jobs import plan_of
 from lineage_store.store.database.db import reading, writing
 from lineage_store.store.database.sql import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
@@ -74,6 +75,7 @@ def _add_jobs(connection: Connection, base_dir_id: int) -> None:
         connection.execute(insert(table), rows)
 
 
+WANTED = Want(lineage=True, dataset=True)
 EMPTY = '{"metric": {}, "user_defined": {}}'
 
 
@@ -85,9 +87,9 @@ def _plans(engine: Engine, condition: dict[str, Any]) -> list[str]:
 
 def _chosen(
     engine: Engine, condition: SearchCondition, base_dirs: tuple[int, ...] | None, *, count: bool
-) -> Plan:
+) -> Chosen:
     with reading(engine) as connection:
-        return choose(connection, condition, base_dirs, count=count)
+        return choose(connection, condition, base_dirs, WANTED, count=count)
 
 
 def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition, **more: object) -> str:
@@ -140,7 +142,7 @@ def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
     good = {**FILTER, **BEST, "metric/acc": {"gt": 0.2}}
     rare, common = (parse({**good, "network": {"eq": network}}) for network in ("Rare", "Common"))
     with reading(engine) as connection:
-        chosen = [choose(connection, each, None, count=True) for each in (rare, common)]
+        chosen = [choose(connection, each, None, WANTED, count=True) for each in (rare, common)]
         (part,), counting = chosen[0].ranges, chosen[0].count
         assert counting is not None
         plans = [plan_of(connection, statement, **rare.values) for statement in (part.page, counting)]

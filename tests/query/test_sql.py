@@ -8,11 +8,20 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError
 
+from helpers.answers import filter_lineage
 from helpers.snapshots import assert_matches_snapshot
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
-from lineage_store.query.condition_dict import parse
-from lineage_store.query.job_sql import compile_all, compile_count, compile_ranges, compile_rows
-from lineage_store.query.jobs import explain, filter_lineage
+from lineage_store.query.condition_dict import parse, read_subject
+from lineage_store.query.job_sql import (
+    Want,
+    compile_all,
+    compile_columns,
+    compile_count,
+    compile_ranges,
+    compile_rows,
+)
+from lineage_store.query.jobs import explain
+from lineage_store.query.mindinsight_shapes import want_of
 from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.database.sql import run
 from lineage_store.texts import key
@@ -48,18 +57,38 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 def test_a_condition_compiles_to_reviewed_sql(name: str, url: str) -> None:
     dialect = open_engine(url).dialect
     condition = parse(CONDITIONS[name])
+    want = want_of(condition)
     statements = [compile_all(condition.where, condition.sort, (1,))]
     if condition.page is not None:
-        found = compile_ranges(condition.where, condition.sort, (1,))
+        found = compile_ranges(condition.where, condition.sort, (1,), want=want)
         statements = [statement for part in found for statement in (part.page, part.count)]
-    statements += [compile_count(condition.where, None), compile_rows(condition.shows_dataset)]
-    given = {"take": 20, "skip": 40, "job_ids": [1, 2]}
+    statements += [compile_count(condition.where, None), compile_rows(dialect.name, want, every=False)]
+    given = {"take": 20, "skip": 40, "wanted": [1, 2]}
     texts = [
         str(found.params(given).compile(dialect=dialect, compile_kwargs={"render_postcompile": True}))
         for found in statements
     ]
     text = ";\n\n".join(texts) + ";\n"
     assert_matches_snapshot(f"query_{name}_{dialect.name}.sql", text.replace(" \n", "\n"))
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "postgresql+psycopg://"])
+def test_only_what_is_wanted_is_in_the_statement(url: str) -> None:
+    dialect, condition = open_engine(url).dialect, parse({"epoch": {"ge": 10}})
+    names = ("metric_best/accuracy", "user_defined/team", "loss", "state", "tag")
+    want = Want(notes=False, names=tuple((name, read_subject(name)) for name in names))
+    (part,) = compile_ranges(condition.where, (), None, want=want)
+    page = str(part.page.params(take=20, skip=0).compile(dialect=dialect))
+    columns = [
+        str(
+            compile_columns(condition.where, (), None, each, every=every)
+            .params(most=9)
+            .compile(dialect=dialect)
+        )
+        for each, every in ((want, False), (want, True), (Want(own=True), True))
+    ]
+    text = ";\n\n".join([page, *columns]) + ";\n"
+    assert_matches_snapshot(f"query_wanted_{dialect.name}.sql", text.replace(" \n", "\n"))
 
 
 def test_no_value_gets_into_the_text() -> None:
@@ -72,7 +101,7 @@ def test_no_value_gets_into_the_text() -> None:
             "sorted_name": f"metric/{hostile}",
         }
     )
-    ranges = compile_ranges(condition.where, condition.sort, None)
+    ranges = compile_ranges(condition.where, condition.sort, None, want=want_of(condition))
     for statement in (
         compile_all(condition.where, condition.sort, None),
         compile_count(condition.where, None),
@@ -101,7 +130,10 @@ def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
         add_job(connection, StoredJob("./a", {"epoch": 3}), add_base_dir(connection, "/other"))
     with reading(engine) as connection:
         explanation = explain(
-            connection, parse({"epoch": {"ge": 2}, "network": {"in": ["A", "B"]}}), [base_dir_id]
+            connection,
+            parse({"epoch": {"ge": 2}, "network": {"in": ["A", "B"]}}),
+            Want(lineage=True),
+            [base_dir_id],
         )
     engine.dispose()
     (page,) = [each for each in explanation.statements if each.purpose == "All that match"]
@@ -116,7 +148,7 @@ def test_explain_shows_the_page_in_the_order_asked_for(database_url: str) -> Non
     engine = open_engine(database_url)
     condition = {**CONDITIONS["documented"], "limit": 7, "offset": 3}
     with reading(engine) as connection:
-        explanation = explain(connection, parse(condition), None)
+        explanation = explain(connection, parse(condition), Want(lineage=True), None)
     engine.dispose()
     page, _count = explanation.statements
     assert {7, 21, 10, 0.1, 0.9, key("accuracy")} <= {value for _, value in page.parameters}
@@ -146,7 +178,7 @@ def test_explain_shows_the_statements_that_are_run_in_their_order(
         for number in range(5):
             add_job(connection, StoredJob(f"./{number}", {"network": "A"}, {"m": number}), base_dir_id)
     with reading(engine) as connection:
-        explained = explain(connection, wanted, None, count=count).statements
+        explained = explain(connection, wanted, want_of(wanted), None, count=count).statements
         driver: Any = connection.connection.dbapi_connection
         driver.set_trace_callback(ran.append)
         answer = filter_lineage(connection, wanted, None, count=count)

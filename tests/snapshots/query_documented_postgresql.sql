@@ -1,10 +1,10 @@
-SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
-FROM dataset_graph
-WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph, (SELECT annotation.tag
+SELECT page.job_id, page.base_dir_id, page.train_id, (SELECT annotation.tag
 FROM annotation
 WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
 FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
+WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark, lineage.model_lineage, (SELECT dataset_graph.content
+FROM dataset_graph
+WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph
 FROM (SELECT lineage.job_id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id, sort_0.value AS rank_1, train_job.update_time AS rank_2, train_job.train_id AS rank_3, train_job.base_dir_id AS rank_4
 FROM lineage JOIN metric AS sort_0 ON sort_0.job_id = lineage.job_id AND sort_0.name_key = %(name_key_1)s::BIGINT LEFT OUTER JOIN train_job ON train_job.id = lineage.job_id
 WHERE train_job.base_dir_id IN (%(base_dir_id_1_1)s::INTEGER) AND left(lineage.optimizer, 500) IN (%(v1_optimizer)s::VARCHAR COLLATE "C", %(v2_optimizer)s::VARCHAR COLLATE "C") AND lineage.epoch >= %(v3_epoch)s::BIGINT AND lineage.learning_rate < %(v4_learning_rate)s AND sort_0.value > %(v5_metric)s ORDER BY sort_0.value DESC, train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC
@@ -20,15 +20,14 @@ WHERE left(lineage.optimizer, 500) IN (%(v1_optimizer)s::VARCHAR COLLATE "C", %(
 FROM metric
 WHERE metric.job_id = lineage.job_id AND metric.name_key = %(name_key_1)s::BIGINT AND metric.value > %(v5_metric)s));
 
-SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
+SELECT train_job.id, train_job.base_dir_id, train_job.train_id, (SELECT annotation.tag
+FROM annotation
+WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS tag, (SELECT annotation.remark
+FROM annotation
+WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS remark, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph
-WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph, (SELECT annotation.tag
-FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
-FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
-FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
-FROM train_job
-WHERE train_job.id IN (%(job_ids_1)s::INTEGER, %(job_ids_2)s::INTEGER) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
+WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph
+FROM train_job JOIN lineage ON train_job.id = lineage.job_id
+WHERE train_job.id = ANY (%(wanted)s) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
 FROM base_dir
-WHERE base_dir.leaving))) AS page JOIN lineage ON lineage.job_id = page.job_id;
+WHERE base_dir.leaving));

@@ -6,15 +6,14 @@ SELECT count(*) AS count_1
 FROM lineage
 WHERE true;
 
-SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
+SELECT train_job.id, train_job.base_dir_id, train_job.train_id, (SELECT annotation.tag
+FROM annotation
+WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS tag, (SELECT annotation.remark
+FROM annotation
+WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS remark, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph
-WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph, (SELECT annotation.tag
-FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
-FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
-FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
-FROM train_job
-WHERE train_job.id IN (%(job_ids_1)s::INTEGER, %(job_ids_2)s::INTEGER) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
+WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph
+FROM train_job JOIN lineage ON train_job.id = lineage.job_id
+WHERE train_job.id = ANY (%(wanted)s) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
 FROM base_dir
-WHERE base_dir.leaving))) AS page JOIN lineage ON lineage.job_id = page.job_id;
+WHERE base_dir.leaving));

@@ -18,15 +18,15 @@ WHERE metric.job_id = lineage.job_id AND metric.name_key = ? AND metric.kind != 
 FROM user_info
 WHERE user_info.job_id = lineage.job_id AND user_info.name_key = ? AND user_info.kind != ?));
 
-SELECT page.job_id, page.base_dir_id, page.train_id, lineage.model_lineage, (SELECT dataset_graph.content
+SELECT train_job.id, train_job.base_dir_id, train_job.train_id, (SELECT annotation.tag
+FROM annotation
+WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS tag, (SELECT annotation.remark
+FROM annotation
+WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS remark, lineage.model_lineage, (SELECT dataset_graph.content
 FROM dataset_graph
-WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph, (SELECT annotation.tag
-FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS tag, (SELECT annotation.remark
-FROM annotation
-WHERE annotation.base_dir_id = page.base_dir_id AND annotation.train_id = page.train_id) AS remark
-FROM (SELECT train_job.id AS job_id, train_job.base_dir_id AS base_dir_id, train_job.train_id AS train_id
-FROM train_job
-WHERE train_job.id IN (?, ?) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
+WHERE dataset_graph.id = lineage.dataset_graph_id) AS dataset_graph
+FROM train_job JOIN lineage ON train_job.id = lineage.job_id
+WHERE train_job.id IN (SELECT anon_1.value
+FROM json_each(?) AS anon_1) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
 FROM base_dir
-WHERE base_dir.leaving = 1))) AS page JOIN lineage ON lineage.job_id = page.job_id;
+WHERE base_dir.leaving = 1));

@@ -141,7 +141,7 @@ def _train_long(base: Path, *, begun: int, first: int = 0) -> None:
 
 def _ask(store: LineageStore, base: Path) -> None:
     (job, *_) = store.train_jobs(base, limit=1)
-    store.named_jobs([job.train_id])
+    store.train_jobs(train_ids=[job.train_id])
     store.job_contents(base, [job.train_id])
     store.job_report(base, job.train_id)
     store.evaluation_rows(base, job.train_id)

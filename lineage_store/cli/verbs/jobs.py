@@ -41,7 +41,7 @@ from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
     from lineage_store.api import LineageStore
-    from lineage_store.api.reports import JobReport
+    from lineage_store.api.reports import JobPage, JobReport, JobRow
 
 
 base_dir_option = click.option(
@@ -198,6 +198,14 @@ ALL_COLUMNS = (
 )
 NAME_PREFIXES = (*PREFIXES.values(), *SUMMARY_PREFIXES)
 COLUMNS = tuple(field.name for field in PRINTED)
+_ATTRIBUTES = {
+    "summary_dir": "train_id",
+    "base_dir": "base_dir",
+    "tag": "label",
+    "remark": "remark",
+    "dataset_graph": "dataset_graph",
+}
+"""Attributes of a `JobRow` that columns show."""
 _OF_JOBS = tuple(field.name for field in OF_JOBS if field.table == "train_job")
 
 
@@ -245,7 +253,7 @@ def filter_verb(
     lineage-store filter --where 'metric/accuracy>=0.9' --where 'optimizer in Adam,SGD'
     lineage-store filter /shared/summaries --condition '{"or": [{"epoch": {"gt": 10}}, {"loss": {"lt": 0.1}}]}'
     """
-    from lineage_store.api import filter_summary_lineage
+    from lineage_store.api import answer_of, refreshed_page
 
     wanted = combined(read_condition(condition), wheres, sorts)
     names = [name.strip() for name in columns.split(",")] if columns else []
@@ -257,22 +265,22 @@ def filter_verb(
         if explain:
             click.echo(escaped(str(store.explain(wanted, base_dir=base_dir, count=count)), keep_lines=True))
             return
+        beside = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
         if base_dir is None:
-            answer = store.filter_lineage(wanted, count=count)
+            found = store.job_page(wanted, beside, count=count)
         else:
-            answer = filter_summary_lineage(base_dir, wanted, store=store, refresh=refresh, count=count)
+            found = refreshed_page(base_dir, wanted, beside, store=store, refresh=refresh, count=count)
         # Only now: the log files that were just read may have brought the names.
-        _refuse_unknown_columns(names, answer)
+        _refuse_unknown_columns(names, found)
         store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
-        beside = _beside_lineage(store, base_dir, names, answer, wanted if everything else None)
-        if answer["count"] == 0 and _matches_without_lineage(store, base_dir, wanted):
+        if found.count == 0 and _matches_without_lineage(store, base_dir, wanted):
             session.note("What matches has no lineage: `lineage-store jobs` lists it.")
     if style == "json":
-        write_json(answer)
+        write_json(answer_of(found, wanted, base_dir))
     else:
-        names = names or _default_columns(answer)
-        write_rows(names, [[_cell(found, name, of_job) for name in names] for found, of_job in beside], style)
-    session.note(_footer(wanted, answer["count"]))
+        names = names or _default_columns(found)
+        write_rows(names, [[_cell(job, name) for name in names] for job in found.rows], style)
+    session.note(_footer(wanted, found.count))
 
 
 def _matches_without_lineage(store: LineageStore, base_dir: str | None, condition: Mapping[str, Any]) -> bool:
@@ -315,60 +323,41 @@ def _set_page(wanted: dict[str, Any], limit: int | None, page: int | None) -> No
         wanted["offset"] = 0 if page is None else page - 1
 
 
-def _default_columns(answer: Mapping[str, Any]) -> list[str]:
-    metrics = [name for name in answer["customized"] if name.startswith(METRIC_PREFIX)]
-    with_base_dir = any("base_dir" in found for found in answer["object"])
+def _default_columns(found: JobPage) -> list[str]:
+    metrics = [name for name in _names_in(found) if name.startswith(METRIC_PREFIX)]
     annotated = [
-        name for name in ("tag", "remark") if any(name in found["added_info"] for found in answer["object"])
+        name for name in ("tag", "remark") if any(_cell(job, name) is not None for job in found.rows)
     ]
-    return [*COLUMNS, *metrics, *annotated, *(["base_dir"] if with_base_dir else [])]
+    return [*COLUMNS, *metrics, *annotated, *(["base_dir"] if found.several else [])]
 
 
-def _refuse_unknown_columns(names: Iterable[str], answer: Mapping[str, Any]) -> None:
+def _names_in(found: JobPage) -> list[str]:
+    """Return the metrics and user-defined values that the jobs have, in order of appearance."""
+    lineages = [job.model_lineage or {} for job in found.rows]
+    groups = ((prefix, each.get(group, {})) for each in lineages for group, prefix in PREFIXES.items())
+    return list(dict.fromkeys(f"{prefix}{name}" for prefix, known in groups for name in known))
+
+
+def _refuse_unknown_columns(names: Iterable[str], found: JobPage) -> None:
     for name in names:
         if not (name in ALL_COLUMNS or _is_named(name)):
             known = [*ALL_COLUMNS, *(f"{prefix}<name>" for prefix in NAME_PREFIXES)]
-            raise click.BadParameter(refusal(name, known, also=answer["customized"]), param_hint="--columns")
+            raise click.BadParameter(refusal(name, known, also=_names_in(found)), param_hint="--columns")
 
 
 def _is_named(column: str) -> bool:
     return any(column.startswith(prefix) and column != prefix for prefix in NAME_PREFIXES)
 
 
-def _beside_lineage(
-    store: LineageStore,
-    base_dir: str | None,
-    names: Sequence[str],
-    answer: Mapping[str, Any],
-    condition: Mapping[str, Any] | None,
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Pair each object of the answer with the values of columns that MindInsight's answer does not have.
-
-    Args:
-        condition: the condition that found the jobs, if the answer has all of them; None: look them up by name.
-    """
-    asked = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
-    known: dict[tuple[str | None, str], dict[str, Any]] = {}
-    # If one base dir is asked, or is the only one, MindInsight's answer does not name it.
-    if asked or "base_dir" in names:
-        listed = {"summary_dir": {"in": [found["summary_dir"] for found in answer["object"]]}}
-        wanted = listed if condition is None else condition
-        found = store.job_columns(wanted, asked, base_dir=base_dir, most=None)
-        for (place, train_id), values in found.by_job().items():
-            known[place, train_id] = known[None, train_id] = {"base_dir": place, **values}
-    return [
-        (found, known.get((found.get("base_dir"), found["summary_dir"]), {})) for found in answer["object"]
-    ]
-
-
-def _cell(found: Mapping[str, Any], name: str, of_job: Mapping[str, Any]) -> object:
+def _cell(job: JobRow, name: str) -> object:
     """Return a job's value under a public name, or None."""
-    lineage = found.get("model_lineage", {})
+    lineage = job.model_lineage or {}
     for group, prefix in PREFIXES.items():
         if name.startswith(prefix):
-            return lineage.get(group, {}).get(name.removeprefix(prefix))
-    places = (found, lineage, found["added_info"], of_job)
-    return next((place[name] for place in places if name in place), None)
+            return lineage[group].get(name.removeprefix(prefix))
+    if name in job.values:
+        return job.values[name]
+    return getattr(job, _ATTRIBUTES[name]) if name in _ATTRIBUTES else lineage.get(name)
 
 
 def _footer(wanted: Mapping[str, Any], count: int | None) -> str:

@@ -21,7 +21,7 @@ from sqlalchemy import Boolean, Connection, Integer, Select, column, func, selec
 
 from lineage_store.fields import TRAINED, LineageField
 from lineage_store.plain_values import WORD_BY_KIND, from_unix
-from lineage_store.query.jobs import decoded
+from lineage_store.query.jobs import value_of
 from lineage_store.query.status import view_select
 from lineage_store.states import JobState, Outcome
 
@@ -112,7 +112,7 @@ def _fields(job: Row, fields: Sequence[LineageField]) -> Row:
 
 def _value(row: Row) -> Any:
     """Return a metric or user-defined value with the type that the training gave it; texts as the store has them."""
-    return row["text"] if row["kind"] == "text" else decoded(row["kind"], row["value"], row["text"])
+    return row["text"] if row["kind"] == "text" else value_of(row["kind"], row["value"], row["text"])
 
 
 def _event(type_: str, at: datetime, job: Row, facets: Row, inputs: list[Row], outputs: list[Row]) -> Event:

@@ -21,7 +21,7 @@ from lineage_store.server.mindinsight import protocol
 from lineage_store.server.mindinsight.protocol import Query, RefusedError
 
 if TYPE_CHECKING:
-    from lineage_store.api.reports import JobContents, TrainJob
+    from lineage_store.api.reports import JobContents, JobRow
 
 
 OPTIMIZED_GRAPH, LOSS_LANDSCAPE = "optimized_graph", "loss_landscape"
@@ -138,7 +138,7 @@ def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:
     """Return a page of the jobs, newest first, or the one job that the request names."""
     offset, limit = query.page(default=10, most=MOST_JOBS)
     train_id = query.get("train_id")
-    jobs: Sequence[TrainJob] = []
+    jobs: Sequence[JobRow] = []
     total = 0
     if site.base_dir and train_id is not None:
         jobs = site.store.train_jobs(site.base_dir, train_ids=[train_id])
@@ -202,12 +202,12 @@ def load_jobs(site: Site, body: Any) -> dict[str, Any]:
     }
 
 
-def _shown(site: Site, jobs: Sequence[TrainJob]) -> list[dict[str, Any]]:
+def _shown(site: Site, jobs: Sequence[JobRow]) -> list[dict[str, Any]]:
     known, loaded = site.jobs([job.train_id for job in jobs]), site.loaded()
     return [_job(job, known[job.train_id], loaded) for job in jobs if job.train_id in known]
 
 
-def _job(job: TrainJob, known: SiteJob, loaded: set[str]) -> dict[str, Any]:
+def _job(job: JobRow, known: SiteJob, loaded: set[str]) -> dict[str, Any]:
     return {
         "train_id": job.train_id,
         "relative_path": job.train_id,

@@ -6,7 +6,7 @@ A condition is given as in `lineage-store filter --where`, as the documented sea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from lineage_store.api import LineageStore
-from lineage_store.api.reports import TrainJob
+from lineage_store.api.reports import JobRow
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import FIELDS, LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
 from lineage_store.plain_values import for_json, iso
@@ -28,6 +28,7 @@ from lineage_store.texts import to_stored
 router = APIRouter(tags=["jobs"])
 
 MOST_COLUMNS, MOST_JOBS = 100, 100_000
+_OF_JOBS = {field.name for field in OF_JOBS if field.table == "train_job"}
 
 Wheres = Annotated[
     list[str],
@@ -82,16 +83,18 @@ async def list_jobs(
 
     `every`: with columns and without `sort`, jobs of which no lineage was written (yet) are among them.
     """
-    asked = combined(_read_condition(condition), where, sort) | {"lineage_type": "model"}
+    typed = combined(None, where, sort) if where or sort else {}
+    told = combined(_read_condition(condition), where, sort) if condition else typed
+    asked = told | {"lineage_type": "model"}
     asked |= {name: value for name, value in (("limit", limit), ("offset", page)) if value is not None}
-    question = _Question(asked, base, fields, typed=combined(None, where, sort))
+    question = _Question(asked, base, fields, typed)
 
     def answer(store: LineageStore) -> dict[str, Any]:
         if form == "columns":
             return _columns(store, question, every=every)
         return _page(store, question, count=count)
 
-    lasts = not counts_from_now(asked)
+    lasts = not (told and counts_from_now(told))
     return await unless_known(ask, answer, heavy=form == "columns", lasts=lasts)
 
 
@@ -109,7 +112,7 @@ async def list_train_jobs(
     def answer(store: LineageStore) -> dict[str, Any]:
         base_dir = None if base is None else base_dir_of(store, base)
         found = store.train_jobs(base_dir, state=state, outcome=outcome, limit=limit, page=page)
-        return {"jobs": [_described(job.base_dir, job.train_id, job) for job in found]}
+        return {"jobs": [_described(job) for job in found]}
 
     return await unless_known(ask, answer)
 
@@ -127,37 +130,16 @@ def _read_condition(text: str) -> dict[str, Any]:
 def _page(store: LineageStore, question: _Question, *, count: bool) -> dict[str, Any]:
     base_dir = question.checked(store)
     wanted = {"limit": 20, "offset": 0, **question.condition}
-    answer = store.filter_lineage(wanted, base_dir=base_dir, count=count)
-    ids = [each["summary_dir"] for each in answer["object"]]
-    known, beside = store.named_jobs(ids), _summaries(store, base_dir, ids, question.fields)
-    # An object that names no base dir is of `base_dir`, or of the store's only one; its job may just have been removed.
-    jobs = {key: job for job in known for key in ((job.base_dir, job.train_id), (None, job.train_id))}
-    found = [
-        _found(each, jobs.get((each.get("base_dir", base_dir), each["summary_dir"])), question.fields, beside)
-        for each in answer["object"]
+    beside = [
+        name for name in question.fields if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))
     ]
-    return {"count": answer["count"], "limit": wanted["limit"], "page": wanted["offset"], "jobs": found}
+    found = store.job_page(wanted, beside, base_dir=base_dir, count=count)
+    jobs = [_found(job, question.fields) for job in found.rows]
+    return {"count": found.count, "limit": wanted["limit"], "page": wanted["offset"], "jobs": jobs}
 
 
-def _summaries(
-    store: LineageStore, base_dir: str | None, train_ids: Sequence[str], names: Iterable[str]
-) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-    """Return the first and best results among `names`, by base dir and train id."""
-    asked = [name for name in names if name.startswith(tuple(SUMMARY_PREFIXES))]
-    if not asked:
-        return {}
-    return store.job_columns({"summary_dir": {"in": train_ids}}, asked, base_dir=base_dir).by_job()
-
-
-def _found(
-    each: Mapping[str, Any],
-    job: TrainJob | None,
-    names: Sequence[str],
-    beside: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> dict[str, Any]:
-    lineage, added = each["model_lineage"], each["added_info"]
-    base_dir = job.base_dir if job else each.get("base_dir", "")
-    wanted = set(names)
+def _found(job: JobRow, names: Sequence[str]) -> dict[str, Any]:
+    lineage, wanted = job.model_lineage or {}, set(names)
     groups = {
         group: {
             name: for_json(value)
@@ -167,30 +149,29 @@ def _found(
         for group, prefix in PREFIXES.items()
     }
     fields = {field.name: lineage[field.name] for field in LISTED if not wanted or field.name in wanted}
-    if job:
-        of_job = [each.name for each in OF_JOBS if each.table == "train_job" and each.name in wanted]
-        fields |= {name: for_json(getattr(job, name)) for name in of_job}
-        fields |= for_json(beside.get((job.base_dir, job.train_id), {}))
-    about = {"label": added.get("tag"), "remark": added.get("remark"), "fields": fields}
-    return _described(base_dir, each["summary_dir"], job) | about | groups
+    about = {"label": job.label, "remark": job.remark, "fields": fields | for_json(job.values)}
+    return _described(job) | about | groups
 
 
-def _described(base_dir: str, train_id: str, job: TrainJob | None) -> dict[str, Any]:
+def _described(job: JobRow) -> dict[str, Any]:
     return {
-        "base": key_of(base_dir),
-        "base_dir": to_stored(base_dir),
-        "train_id": to_stored(train_id),
-        "url": url_of(base_dir, train_id),
-        "state": job.state if job else None,
-        "outcome": job.outcome if job else None,
-        "updated_at": iso(job.updated_at) if job else None,
+        "base": key_of(job.base_dir),
+        "base_dir": to_stored(job.base_dir),
+        "train_id": to_stored(job.train_id),
+        "url": url_of(job.base_dir, job.train_id),
+        "state": job.state,
+        "outcome": job.outcome,
+        "updated_at": iso(job.updated_at),
     }
 
 
 def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[str, Any]:
     base_dir = question.checked(store)
-    names = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
-    found = store.job_columns(question.condition, names, base_dir=base_dir, most=MOST_JOBS + 1, every=every)
+    fields = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
+    names = list(dict.fromkeys(("state", "updated_at", *fields)))
+    found = store.job_columns(
+        question.condition, names, base_dir=base_dir, most=MOST_JOBS + 1, every=every, own=False
+    )
     if len(found.train_id) > MOST_JOBS:
         raise LineageSearchConditionParamError(
             f"More than {MOST_JOBS:,} jobs match.", hint="Ask for fewer, or for pages."
@@ -198,12 +179,13 @@ def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[s
     about: dict[str, Sequence[Any]] = {
         "base": list(map(key_of, found.base_dir)),
         "train_id": list(map(to_stored, found.train_id)),
-        "state": found.state,
-        "updated_at": list(map(iso, found.updated_at)),
+        "state": found.values["state"],
+        "updated_at": [at and iso(at) for at in found.values["updated_at"]],
         "label": found.label,
         "remark": found.remark,
     }
-    columns = (_column(name, values) for name, values in {**about, **found.values}.items())
+    fields_of = ((name, found.values[name]) for name in fields)
+    columns = (_column(name, values) for name, values in {**about, **dict(fields_of)}.items())
     return {"count": len(found.train_id), "columns": list(columns)}
 
 

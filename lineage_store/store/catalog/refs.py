@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from lineage_store.api.store import Jobs
-    from lineage_store.query.jobs import TrainJob
+    from lineage_store.query.jobs import JobRow
     from lineage_store.query.table import Table
 
-    JobLike: TypeAlias = PathLike | tuple[PathLike, str] | TrainJob
+    JobLike: TypeAlias = PathLike | tuple[PathLike, str] | JobRow
     JobsLike: TypeAlias = Iterable[JobLike] | Table
 
 
@@ -136,11 +136,6 @@ def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]
     if base_dir is not None:
         return [find(connection, base_dir)]
     return [BaseDir(number, Path(from_stored(path))) for number, path in registry.base_dirs(connection)]
-
-
-def ids(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
-    """Return the id of the base dir at a path as a list of one, or None for None, which means all. Raises as `find`."""
-    return None if base_dir is None else [find(connection, base_dir).id]
 
 
 def unknown(connection: Connection, path: Path) -> LineageParamSummaryPathError:
