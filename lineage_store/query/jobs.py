@@ -45,6 +45,7 @@ from lineage_store.texts import from_stored, shown, to_stored
 
 S = TypeVar("S", bound=Select[Any])
 Named = Mapping[str, Any]
+_NO_VALUES: Named = {}
 
 _EVERY_JOB = 2**31 - 1
 """More than there can be: ids have 31 bits."""
@@ -142,11 +143,11 @@ class Columns:
         if not self.job_id:
             return []
         columns = (getattr(self, name) or repeat(None) for name in JobRow._fields[:-1])
-        values = zip(*self.values.values(), strict=True) if self.values else repeat(())
-        return [
-            JobRow._make([*job, dict(zip(self.values, known, strict=True))])
-            for *job, known in zip(*columns, values, strict=False)
-        ]
+        values: Iterator[Named] = repeat(_NO_VALUES)
+        if self.values:
+            known = zip(*self.values.values(), strict=True)
+            values = (dict(zip(self.values, each, strict=True)) for each in known)
+        return list(map(JobRow._make, zip(*columns, values, strict=False)))
 
 
 # ---- The questions
@@ -177,7 +178,7 @@ def page(
     counted = _count_by_page(condition, len(rows)) if chosen.counted is None else chosen.counted
     if counted is None and chosen.count is not None:
         counted = _number(connection, chosen.count, condition)
-    return JobPage(rows, counted, scope.several)
+    return JobPage(rows, counted, len(scope.paths) > 1)
 
 
 def columns(
@@ -222,7 +223,7 @@ def each(
         found = _part_of(reading, ids[part], want, scope.paths)
         known = dict(zip(ids[part], names[part], strict=True))
         same = [row for row in found if known[row.job_id] == hash((row.base_dir_id, to_stored(row.train_id)))]
-        yield JobPage(same, None, scope.several)
+        yield JobPage(same, None, len(scope.paths) > 1)
 
 
 @asked_again
@@ -502,18 +503,13 @@ def value_of(kind: str, value: float | None, text: str | None) -> Any:
 # ---- Which base dirs a question is about
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(NamedTuple):
     """The base dirs asked for."""
 
     base_dirs: BaseDirs
     """Their ids; None for all base dirs of the store, as is usual: statements then need not look at them."""
     paths: Mapping[int, str]
     """Their stored paths by id."""
-
-    @property
-    def several(self) -> bool:
-        return len(self.paths) > 1
 
 
 def _scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> _Scope:
