@@ -176,11 +176,11 @@ JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
     JobEvent.FOUND: Transition(frozenset(), JobState.READING, "the store sees it for the first time"),
     JobEvent.WAITED: _from_any_other(
         JobState.READING,
-        "a log file of it is not read to its end for the first time, or none has grown lately and one waits to be read",
+        "a log file of it is not read to its end yet, or one waits to be read and none has grown recently",
     ),
-    JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown lately"),
+    JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown recently"),
     JobEvent.QUIET: _from_any_other(
-        JobState.STALLED, "a log file of it may still be written, but none has grown lately"
+        JobState.STALLED, "a log file of it may still be written, but none has grown recently"
     ),
     JobEvent.CLOSED: _from_any_other(
         JobState.FINISHED,
