@@ -16,7 +16,7 @@ from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding, in_range
 from lineage_store.ingest import copies, folding
 from lineage_store.ingest.lease import writing_under
-from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
+from lineage_store.ingest.problems import MOST_FAILED_READS, quarantined_file
 from lineage_store.program import uncollected
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store import clock, leases
@@ -117,7 +117,7 @@ def mark_unreadable(
     live_within_s: float,
     event: FileEvent = FileEvent.FAILED,
 ) -> None:
-    """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
+    """Mark files that could not be opened or read or, with HEAVILY_DAMAGED as the event, that have too much damage."""
     with writing_under(engine, lease) as (connection, now):
         reasons = {file: problem.what for file, problem in failures}
         file_rows.mark_unreadable(connection, reasons, event)
@@ -132,7 +132,7 @@ def mark_failed_read(
     """Note that reading a file failed the reader. After MOST_FAILED_READS in a row the file is no longer read."""
     failed_reads = file.failed_reads + 1
     event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
-    problem = poisonous_file(_path(file), reason, failed_reads)
+    problem = quarantined_file(_path(file), reason, failed_reads)
     with writing_under(engine, lease) as (connection, now):
         file_rows.mark_failed_read(connection, file, failed_reads, reason, event)
         ingest_log.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)

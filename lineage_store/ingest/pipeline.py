@@ -261,7 +261,7 @@ def _is_committed(ingester: Ingester, batch: Batch) -> bool:
     if batch.failures:
         commit.mark_unreadable(engine, lease, batch.failures, live_within_s)
     if batch.riddled:
-        commit.mark_unreadable(engine, lease, batch.riddled, live_within_s, FileEvent.RIDDLED)
+        commit.mark_unreadable(engine, lease, batch.riddled, live_within_s, FileEvent.HEAVILY_DAMAGED)
     if batch.failed_read:
         commit.mark_failed_read(engine, lease, *batch.failed_read, live_within_s)
     return True

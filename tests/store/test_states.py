@@ -101,14 +101,14 @@ class History:
         self._to_newest(
             lambda lease, file: (
                 commit.mark_unreadable(self.engine, lease, [(file, problem)], 600)
-                if file.state != FileState.POISONED
+                if file.state != FileState.QUARANTINED
                 else None
             )
         )
 
     def fails_its_reader(self) -> None:
         def fail_read(lease: Lease, file: KnownFile) -> None:
-            if file.state != FileState.POISONED:
+            if file.state != FileState.QUARANTINED:
                 commit.mark_failed_read(
                     self.engine, lease, file._replace(failed_reads=MOST_FAILED_READS - 1), "It hangs.", 600
                 )
