@@ -37,7 +37,7 @@ from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.ingest import commit
 from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.daemon.follower import Follower
-from lineage_store.ingest.daemon.status_file import STANDS_BY
+from lineage_store.ingest.daemon.status_file import STANDBY
 from lineage_store.ingest.lease import divide, hold_lease
 from lineage_store.ingest.scan.discovery import scan
 from lineage_store.operations import health, removal
@@ -230,7 +230,7 @@ def test_who_stands_by_keeps_no_reading_process(
     for name in JOBS:  # what it would write is refused
         Log().version().scalar(1, "loss", 0.5).write_summary(base_dir / name, timestamp=1_700_000_001)
     tick_until(lambda: not follower._reader.is_running, follower)
-    assert follower.status.state == STANDS_BY
+    assert follower.status.state == STANDBY
 
 
 def test_who_wants_the_whole_base_dir_is_refused_while_a_shard_is_led(
