@@ -24,7 +24,7 @@ from lineage_store.findings import Finding, RangeProblems, finding, in_range
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
 from lineage_store.ingest.decode.rows import no_room_for, plus
 from lineage_store.ingest.lease import writing_under
-from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
+from lineage_store.ingest.problems import MOST_FAILED_READS, quarantined_file
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.program import uncollected
 from lineage_store.states import FileEvent, FileState
@@ -85,7 +85,7 @@ def _note_failures(connection: Connection, batch: Batch, found: dict[KnownFile, 
 
     A file that failed the reader MOST_FAILED_READS times in a row is no longer read.
     """
-    for event, files in ((FileEvent.FAILED, batch.failures), (FileEvent.RIDDLED, batch.riddled)):
+    for event, files in ((FileEvent.FAILED, batch.failures), (FileEvent.HEAVILY_DAMAGED, batch.riddled)):
         for file, problem in files:
             file_rows.mark_failed(connection, file, event, problem.what)
             found[file] = OfFile([problem], found.get(file, OfFile()).ranges)
@@ -94,7 +94,7 @@ def _note_failures(connection: Connection, batch: Batch, found: dict[KnownFile, 
         times = file.failed_reads + 1
         event = FileEvent.FAILED_OFTEN if times >= MOST_FAILED_READS else FileEvent.FAILED
         file_rows.mark_failed(connection, file, event, reason, failed_reads=times)
-        found[file] = OfFile([poisonous_file(_path(file), reason, times)])
+        found[file] = OfFile([quarantined_file(_path(file), reason, times)])
 
 
 def add_files(

@@ -266,7 +266,7 @@ def view_rows(
 
 _DAMAGED: list[ColumnElement[Any]] = [
     literal_column(f"'{state}'")
-    for state in (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.POISONED)
+    for state in (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.QUARANTINED)
 ]
 
 

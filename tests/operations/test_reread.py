@@ -154,12 +154,12 @@ def test_an_unknown_job_is_named(engine: Engine, base_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["retry", "reingest"])
-def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_dir: Path, way: str) -> None:
+def test_a_quarantined_file_is_retried(engine: Engine, base_dir: Path, way: str) -> None:
     curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
     with writing(engine) as connection:
         nothing_read = {"byte_offset": 0, "fingerprint_bytes": 0, "anchor_bytes": 0, "event_count": 0}
-        connection.execute(log_file.update().values(state="poisoned", failed_reads=3, **nothing_read))
+        connection.execute(log_file.update().values(state="quarantined", failed_reads=3, **nothing_read))
         for table in (scalar_sample, series):
             connection.execute(table.delete())
     ingest(engine, base_dir)

@@ -109,14 +109,14 @@ class History:
         self._to_newest(
             lambda lease, file: (
                 commit.write_batch(self.engine, lease, Batch(failures=[(file, problem)]), Settings())
-                if file.state != FileState.POISONED
+                if file.state != FileState.QUARANTINED
                 else None
             )
         )
 
     def fails_its_reader(self) -> None:
         def fail_read(lease: Lease, file: KnownFile) -> None:
-            if file.state != FileState.POISONED:
+            if file.state != FileState.QUARANTINED:
                 failed = file._replace(failed_reads=MOST_FAILED_READS - 1)
                 commit.write_batch(self.engine, lease, Batch(failed_read=(failed, "It hangs.")), Settings())
 
