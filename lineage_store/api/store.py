@@ -73,8 +73,8 @@ class Questions(OpenedStore):
         from lineage_store.query import jobs as page
 
         wanted = checked(condition, base_dir)
-        with self._reading() as connection:
-            return page.filter_lineage(connection, wanted, refs.ids(connection, base_dir), count=count)
+        with self._reading() as session:
+            return page.filter_lineage(session, wanted, refs.ids(session, base_dir), count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -88,8 +88,8 @@ class Questions(OpenedStore):
         from lineage_store.query import jobs as listing
 
         wanted, engine = checked(condition, base_dir), self.read_engine  # the same one throughout
-        with self._reading(engine) as connection:
-            ids = refs.ids(connection, base_dir)
+        with self._reading(engine) as session:
+            ids = refs.ids(session, base_dir)
         yield from listing.iter_lineage(partial(self._reading, engine), wanted, ids)
 
     def job_columns(
@@ -121,8 +121,8 @@ class Questions(OpenedStore):
         if most is not None:
             check_count("most", most)
         wanted, asked = checked(condition, base_dir), {name: read_subject(name) for name in names}
-        with self._reading() as connection:
-            return job_columns(connection, wanted, refs.ids(connection, base_dir), asked, most, every=every)
+        with self._reading() as session:
+            return job_columns(session, wanted, refs.ids(session, base_dir), asked, most, every=every)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -142,9 +142,9 @@ class Questions(OpenedStore):
         from lineage_store.query import job_lineage
 
         stored_id(train_id)  # raises when it is no text
-        with self._reading() as connection:
-            place = refs.find(connection, base_dir)
-            return job_lineage.get_lineage(connection, str(place.path), place.id, train_id, keys)
+        with self._reading() as session:
+            place = refs.find(session, base_dir)
+            return job_lineage.get_lineage(session, str(place.path), place.id, train_id, keys)
 
     def explain(
         self,
@@ -157,8 +157,8 @@ class Questions(OpenedStore):
         from lineage_store.query.jobs import explain
 
         wanted = checked(condition, base_dir)
-        with self._reading() as connection:
-            return explain(connection, wanted, refs.ids(connection, base_dir), count=count)
+        with self._reading() as session:
+            return explain(session, wanted, refs.ids(session, base_dir), count=count)
 
     def require_names(
         self,
@@ -184,8 +184,8 @@ class Questions(OpenedStore):
 
         wanted = checked(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]
-        with self._reading() as connection:
-            require(connection, asked)
+        with self._reading() as session:
+            require(session, asked)
 
     def names(self) -> dict[str, list[str]]:
         """Return the names of metrics and user-defined values by prefix, the most frequent first.
@@ -194,8 +194,8 @@ class Questions(OpenedStore):
         """
         from lineage_store.query.vocabulary import all_names
 
-        with self._reading() as connection:
-            return dict(all_names(connection))
+        with self._reading() as session:
+            return dict(all_names(session))
 
     def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
         """Return the values of a field, `metric/NAME` or `user_defined/NAME`, each with the number of jobs.
@@ -214,8 +214,8 @@ class Questions(OpenedStore):
         check_count("most", most)
         check_text("part", part)
         subject = read_subject(name)
-        with self._reading() as connection:
-            return known_values(connection, subject, part, most)
+        with self._reading() as session:
+            return known_values(session, subject, part, most)
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
@@ -237,11 +237,11 @@ class Questions(OpenedStore):
         db.require_writable(self._primary)
         changes = _annotation(tag, remark)
         try:
-            with self._reading(self.engine) as connection:
-                place, _ = find_job(connection, base_dir, train_id)
-            with self._named_failures(), db.writing(self.engine) as connection:
-                now = db.database_time(connection)
-                remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+            with self._reading(self.engine) as session:
+                place, _ = find_job(session, base_dir, train_id)
+            with self._named_failures(), db.writing(self.engine) as session:
+                now = session.now()
+                remarks.annotate(session, place.id, to_stored(train_id), changes, now)
         except DatabaseUnavailableError as error:
             if self._standby is not None:
                 more = f"Labels and remarks are written there; questions are answered by {self._standby}."
@@ -289,20 +289,20 @@ class Jobs(OpenedStore):
         """Return the paths of all base dirs of the store, sorted."""
         from lineage_store.store.catalog import registry
 
-        with self._reading() as connection:
-            return [from_stored(path) for _, path in registry.base_dirs(connection)]
+        with self._reading() as session:
+            return [from_stored(path) for _, path in registry.base_dirs(session)]
 
     def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
         """Return the base dirs that have a job of this id; `removed`: also those from which it was removed."""
         from lineage_store.store.catalog import registry
 
         stored = stored_id(train_id)
-        with self._reading() as connection:
+        with self._reading() as session:
             return [
                 from_stored(path)
-                for number, path in registry.base_dirs(connection)
-                if registry.job_id(connection, number, stored) is not None
-                or (removed and registry.of_job(connection, number, stored) is not None)
+                for number, path in registry.base_dirs(session)
+                if registry.job_id(session, number, stored) is not None
+                or (removed and registry.of_job(session, number, stored) is not None)
             ]
 
     def train_jobs(
@@ -345,11 +345,11 @@ class Jobs(OpenedStore):
             check_text(name, word)
             if word not in set[str](words):
                 raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
-        with self._reading() as connection:
-            ids = refs.ids(connection, base_dir)
+        with self._reading() as session:
+            ids = refs.ids(session, base_dir)
             named = None if train_ids is None else list(map(stored_id, train_ids))
             return jobs.train_jobs(
-                connection,
+                session,
                 ids,
                 state=state,
                 outcome=outcome,
@@ -363,15 +363,15 @@ class Jobs(OpenedStore):
         """Return the jobs of all base dirs that have one of these ids, in no order."""
         from lineage_store.query import jobs
 
-        with self._reading() as connection:
-            return jobs.named_jobs(connection, map(stored_id, train_ids))
+        with self._reading() as session:
+            return jobs.named_jobs(session, map(stored_id, train_ids))
 
     def count_jobs(self, base_dir: PathLike | None = None) -> int:
         """Return the number of jobs of a base dir, or of all."""
         from lineage_store.query import jobs
 
-        with self._reading() as connection:
-            return jobs.count_jobs(connection, refs.ids(connection, base_dir))
+        with self._reading() as session:
+            return jobs.count_jobs(session, refs.ids(session, base_dir))
 
     def job_contents(
         self, base_dir: PathLike, train_ids: Sequence[str], *, most_tags: int | None = None
@@ -384,9 +384,9 @@ class Jobs(OpenedStore):
 
         for train_id in train_ids:
             stored_id(train_id)  # raises when it is no text
-        with self._reading() as connection:
-            place = refs.find(connection, base_dir)
-            return status.job_contents(connection, place.id, train_ids, most_tags)
+        with self._reading() as session:
+            place = refs.find(session, base_dir)
+            return status.job_contents(session, place.id, train_ids, most_tags)
 
 
 # ---- Answers for notebooks: jobs, evaluations and curves as tables, which convert to pandas, polars and Arrow
@@ -430,8 +430,8 @@ class Tables(Questions, Jobs, Samples, Operations):
 
         wanted, page = checked(condition, base_dir), Page(limit)
         named = [columns] if isinstance(columns, str) else columns
-        with self._reading() as connection:
-            return job_table(connection, wanted, refs.ids(connection, base_dir), named, page.limit)
+        with self._reading() as session:
+            return job_table(session, wanted, refs.ids(session, base_dir), named, page.limit)
 
     # A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a TrainJob.
     # Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
@@ -446,8 +446,8 @@ class Tables(Questions, Jobs, Samples, Operations):
         if metric is not None:
             check_text("metric", metric)
         place = find_one(self, job)
-        with self._job(*place) as (connection, _, _):
-            return evaluation_table(connection, place, metric)
+        with self._job(*place) as (session, _, _):
+            return evaluation_table(session, place, metric)
 
     def compare(self, jobs: JobsLike, *, alike: bool = False) -> Table:
         """Return in what jobs differ: a row for each field, metric and user-defined value, a column for each job.
@@ -465,12 +465,12 @@ class Tables(Questions, Jobs, Samples, Operations):
         places = find_each(self, jobs)
         if len(places) < 2:
             raise LineageParamValueError("Name at least two jobs to compare.")
-        with self._reading() as connection:
+        with self._reading() as session:
             found = {}
             for place in places:
-                base_dir, _ = find_job(connection, *place)
+                base_dir, _ = find_job(session, *place)
                 found[place] = base_dir.id
-            return comparison(connection, found, alike=alike)
+            return comparison(session, found, alike=alike)
 
     def curves(
         self, jobs: JobsLike, tag: str, *, skip_unknown: bool = False, **chosen: Unpack[Chosen]
@@ -490,11 +490,11 @@ class Tables(Questions, Jobs, Samples, Operations):
 
         places, found = find_each(self, jobs), []
         ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
-        with self._reading() as connection:
+        with self._reading() as session:
             for place in places:
                 with suppress(*ignored):
-                    _, job_id = find_job(connection, *place)
-                    found.append((place, samples.scalars(connection, job_id, tag, **chosen)))
+                    _, job_id = find_job(session, *place)
+                    found.append((place, samples.scalars(session, job_id, tag, **chosen)))
         return curve_table(found)
 
 

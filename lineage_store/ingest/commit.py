@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.findings import Finding, finding, in_range
@@ -21,7 +21,8 @@ from lineage_store.program import uncollected
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store import clock, leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, FileKey, KnownFile, NewFile, SampleColumns, relative_path
 from lineage_store.store.writes import file_rows, ingest_log, jobs
@@ -37,31 +38,31 @@ def write_batch(
     settings: Settings,
 ) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
-    with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
-        advances = file_rows.settled(connection, advances)
-        file_rows.move_bookmarks(connection, advances)
-        advances, with_lineage = folding.write_events(connection, advances, settings, now)
-        touched, tags, full = write_samples(connection, samples, settings.most_tags)
+    with writing_under(engine, lease, synced=False) as (session, now), uncollected():
+        advances = file_rows.settled(session, advances)
+        file_rows.move_bookmarks(session, advances)
+        advances, with_lineage = folding.write_events(session, advances, settings, now)
+        touched, tags, full = write_samples(session, samples, settings.most_tags)
         advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
-        recompute_supersession(connection, touched, tags)
+        recompute_supersession(session, touched, tags)
         replaced = [advance.file for advance in advances if advance.completes_generation]
         for file in replaced:
-            file_rows.make_current(connection, file)
+            file_rows.make_current(session, file)
         switched = {file.job_id for file in replaced}
-        recompute_supersession(connection, switched, None)
-        folding.refold(connection, with_lineage | switched, advances, settings)
+        recompute_supersession(session, switched, None)
+        folding.refold(session, with_lineage | switched, advances, settings)
         found = {each.file: OfFile(_state_problems(each), each.rows.problems) for each in advances}
-        ingest_log.record(connection, lease.base_dir_id, found, now)
+        ingest_log.record(session, lease.base_dir_id, found, now)
         jobs_of = {advance.file.job_id for advance in advances}
-        _refresh_jobs(connection, lease, jobs_of, now, settings.live_within_s)
+        _refresh_jobs(session, lease, jobs_of, now, settings.live_within_s)
 
 
 def register(engine: Engine, lease: Lease, files: Sequence[NewFile], live_within_s: float) -> list[KnownFile]:
     """Insert new files, with their sizes; return them as the store knows them. Jobs at rest are being read again."""
-    with writing_under(engine, lease) as (connection, now), uncollected():
-        known = _register(connection, lease, files, now)
-        resting = jobs.at_rest(connection, {file.job_id for file in known})
-        _refresh_jobs(connection, lease, resting, now, live_within_s)
+    with writing_under(engine, lease) as (session, now), uncollected():
+        known = _register(session, lease, files, now)
+        resting = jobs.at_rest(session, {file.job_id for file in known})
+        _refresh_jobs(session, lease, resting, now, live_within_s)
         return known
 
 
@@ -73,25 +74,25 @@ def start_generations(
     again = [each for each in zip(files, new, strict=True) if each[0].copy_of is None]
     if not again:
         return started
-    with writing_under(engine, lease) as (connection, now):
+    with writing_under(engine, lease) as (session, now):
         for file, _ in again:
-            file_rows.abandon(connection, file)
-        return started + _register(connection, lease, [generation for _, generation in again], now)
+            file_rows.abandon(session, file)
+        return started + _register(session, lease, [generation for _, generation in again], now)
 
 
 def note_owners(engine: Engine, lease: Lease, owners: Mapping[str, int]) -> None:
     """Store who owns the directories of jobs now, by their train ids."""
-    with writing_under(engine, lease) as (connection, _):
-        registry.note_owners(connection, lease.base_dir_id, owners)
+    with writing_under(engine, lease) as (session, _):
+        registry.note_owners(session, lease.base_dir_id, owners)
 
 
 def note_sizes(
     engine: Engine, lease: Lease, sizes: Sequence[tuple[KnownFile, int]], live_within_s: float
 ) -> None:
     """Note how large files are that have grown and wait to be read, so that the store tells what it lacks."""
-    with writing_under(engine, lease) as (connection, now):
-        file_rows.note_sizes(connection, sizes, now)
-        _refresh_jobs(connection, lease, {file.job_id for file, _ in sizes}, now, live_within_s)
+    with writing_under(engine, lease) as (session, now):
+        file_rows.note_sizes(session, sizes, now)
+        _refresh_jobs(session, lease, {file.job_id for file, _ in sizes}, now, live_within_s)
 
 
 def mark_missing(
@@ -101,12 +102,12 @@ def mark_missing(
 
     Returns the copies that took over, to be read on.
     """
-    with writing_under(engine, lease) as (connection, now):
-        missing, heirs = copies.inherit(connection, lease, files, settings, now)
-        file_rows.mark_missing(connection, missing)
+    with writing_under(engine, lease) as (session, now):
+        missing, heirs = copies.inherit(session, lease, files, settings, now)
+        file_rows.mark_missing(session, missing)
         states = {file: [files[file]] for file in missing}
-        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {file.job_id for file in files}, now, settings.live_within_s)
+        ingest_log.set_file_problems(session, lease.base_dir_id, states, now)
+        _refresh_jobs(session, lease, {file.job_id for file in files}, now, settings.live_within_s)
         return heirs
 
 
@@ -118,12 +119,12 @@ def mark_unreadable(
     event: FileEvent = FileEvent.FAILED,
 ) -> None:
     """Mark files that could not be opened or read or, with RIDDLED as the event, that have too much damage."""
-    with writing_under(engine, lease) as (connection, now):
+    with writing_under(engine, lease) as (session, now):
         reasons = {file: problem.what for file, problem in failures}
-        file_rows.mark_unreadable(connection, reasons, event)
+        file_rows.mark_unreadable(session, reasons, event)
         states = {file: [problem] for file, problem in failures}
-        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
-        _refresh_jobs(connection, lease, {file.job_id for file in states}, now, live_within_s)
+        ingest_log.set_file_problems(session, lease.base_dir_id, states, now)
+        _refresh_jobs(session, lease, {file.job_id for file in states}, now, live_within_s)
 
 
 def mark_failed_read(
@@ -133,10 +134,10 @@ def mark_failed_read(
     failed_reads = file.failed_reads + 1
     event = FileEvent.FAILED_OFTEN if failed_reads >= MOST_FAILED_READS else FileEvent.FAILED
     problem = poisonous_file(_path(file), reason, failed_reads)
-    with writing_under(engine, lease) as (connection, now):
-        file_rows.mark_failed_read(connection, file, failed_reads, reason, event)
-        ingest_log.set_file_problems(connection, lease.base_dir_id, {file: [problem]}, now)
-        _refresh_jobs(connection, lease, [file.job_id], now, live_within_s)
+    with writing_under(engine, lease) as (session, now):
+        file_rows.mark_failed_read(session, file, failed_reads, reason, event)
+        ingest_log.set_file_problems(session, lease.base_dir_id, {file: [problem]}, now)
+        _refresh_jobs(session, lease, [file.job_id], now, live_within_s)
 
 
 def finish_discovery(
@@ -152,24 +153,24 @@ def finish_discovery(
     changed, as after most discoveries. A path that several shards' ingesters met is stored by one of them.
     """
     mine = [each for each in paths if lease.shards.hold_path(each.subject)]
-    with reading(engine) as connection:
-        more = file_rows.any_replaced(connection, lease.base_dir_id, lease.shards)
-        quiet = not more and ingest_log.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
+    with reading(engine) as session:
+        more = file_rows.any_replaced(session, lease.base_dir_id, lease.shards)
+        quiet = not more and ingest_log.path_problems_are(session, lease.base_dir_id, mine, lease.shards)
     if quiet:
         return
-    with writing_under(engine, lease) as (connection, now):
-        ingest_log.set_path_problems(connection, lease.base_dir_id, mine, now, lease.shards)
+    with writing_under(engine, lease) as (session, now):
+        ingest_log.set_path_problems(session, lease.base_dir_id, mine, now, lease.shards)
     while more and not should_stop():
-        with writing_under(engine, lease) as (connection, _):
-            more = file_rows.remove_replaced(connection, lease.base_dir_id, lease.shards, rows_at_a_time)
+        with writing_under(engine, lease) as (session, _):
+            more = file_rows.remove_replaced(session, lease.base_dir_id, lease.shards, rows_at_a_time)
 
 
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
     """Renew the lease; with `searched`, also note that the base dir was searched in full now."""
-    with writing_under(engine, lease) as (connection, now):
-        clock.agree(connection, lease.base_dir_id, now)
+    with writing_under(engine, lease) as (session, now):
+        clock.agree(session, lease.base_dir_id, now)
         if searched:
-            registry.note_discovery(connection, lease.base_dir_id, lease.shards, now)
+            registry.note_discovery(session, lease.base_dir_id, lease.shards, now)
 
 
 def renew(engine: Engine, lease: Lease) -> None:
@@ -177,35 +178,33 @@ def renew(engine: Engine, lease: Lease) -> None:
 
     Raises LeaseLostError, and LeaseHeldError while the pass itself is in a write transaction.
     """
-    with writing(engine) as connection:
-        leases.renew(connection, lease)
+    with writing(engine) as session:
+        leases.renew(session, lease)
 
 
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:
     """Mark live jobs as stalled that have stopped growing."""
     mine = lease.base_dir_id, lease.shards
-    with reading(engine) as connection:
-        if not jobs.quiet_jobs(connection, *mine, database_time(connection), live_within_s):
+    with reading(engine) as session:
+        if not jobs.quiet_jobs(session, *mine, session.now(), live_within_s):
             return
-    with writing_under(engine, lease) as (connection, now):
-        quiet = jobs.quiet_jobs(connection, *mine, now, live_within_s)
-        _refresh_jobs(connection, lease, quiet, now, live_within_s)
+    with writing_under(engine, lease) as (session, now):
+        quiet = jobs.quiet_jobs(session, *mine, now, live_within_s)
+        _refresh_jobs(session, lease, quiet, now, live_within_s)
 
 
-def _register(
-    connection: Connection, lease: Lease, files: Sequence[NewFile], now: datetime
-) -> list[KnownFile]:
-    known = registry.register(connection, lease.base_dir_id, files, now)
-    jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in known})
+def _register(session: Session, lease: Lease, files: Sequence[NewFile], now: datetime) -> list[KnownFile]:
+    known = registry.register(session, lease.base_dir_id, files, now)
+    jobs.stamp(session, lease.base_dir_id, {file.job_id for file in known})
     return known
 
 
 def _refresh_jobs(
-    connection: Connection, lease: Lease, job_ids: Collection[int], now: datetime, live_within_s: float
+    session: Session, lease: Lease, job_ids: Collection[int], now: datetime, live_within_s: float
 ) -> None:
     if job_ids:
-        revision = jobs.take(connection, lease.base_dir_id)
-        jobs.refresh_jobs(connection, job_ids, now, live_within_s, revision)
+        revision = jobs.take(session, lease.base_dir_id)
+        jobs.refresh_jobs(session, job_ids, now, live_within_s, revision)
 
 
 def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: int) -> Advance:

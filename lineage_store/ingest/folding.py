@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
-
 from lineage_store.config import Settings
 from lineage_store.fields import less_is_better
 from lineage_store.findings import RangeProblems, in_range
 from lineage_store.ingest.decode import rows as bounds
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
+from lineage_store.store.database.session import Session
 from lineage_store.store.records import Advance, FileKey, FileLineage, FoldedLineage, KnownFile, LineageRow
 from lineage_store.store.writes import lineage
 from lineage_store.store.writes.lineage import FileOfJob, write_summaries
@@ -30,7 +29,7 @@ PORTION_BYTES = 8 << 20
 
 
 def write_events(
-    connection: Connection, advances: Sequence[Advance], most: Settings, now: datetime
+    session: Session, advances: Sequence[Advance], most: Settings, now: datetime
 ) -> tuple[list[Advance], set[int]]:
     """Store lineage events as far as their jobs have room.
 
@@ -40,7 +39,7 @@ def write_events(
     if not jobs:
         return list(advances), jobs
     used: dict[int, _Used] = defaultdict(_Used)
-    for file in lineage.files_of_jobs(connection, jobs):
+    for file in lineage.files_of_jobs(session, jobs):
         used[file.job_id].put(file)
     within: list[Advance] = []
     begun: dict[FileKey, FileLineage] = {}
@@ -54,19 +53,17 @@ def write_events(
             elif not any(event.kind == "user_info" for event in events):
                 counted[key] = extended(before, events, now)
             else:  # one file at a time, because its user-defined values may be large
-                values = lineage.user_info(connection, [key])[key]
-                lineage.write_files(
-                    connection, {key: extended(before._replace(user_info=values), events, now)}
-                )
+                values = lineage.user_info(session, [key])[key]
+                lineage.write_files(session, {key: extended(before._replace(user_info=values), events, now)})
         within.append(advance)
-    lineage.write_files(connection, begun)
-    lineage.write_files(connection, counted, user_info=False)
-    lineage.write_lineage_events(connection, within)
+    lineage.write_files(session, begun)
+    lineage.write_files(session, counted, user_info=False)
+    lineage.write_lineage_events(session, within)
     return within, jobs
 
 
 def refold(
-    connection: Connection, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
+    session: Session, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
 ) -> None:
     """Fold the lineage of jobs and store it, with summaries of their metrics.
 
@@ -75,18 +72,18 @@ def refold(
     if not job_ids:
         return
     folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
-    alone = lineage.jobs_of_one_file(connection, folded)
+    alone = lineage.jobs_of_one_file(session, folded)
     folds = {job: found for job, found in folded.items() if job in alone}
     files: dict[int, list[FileOfJob]] = {job: [] for job in job_ids if job not in alone}
-    for file in lineage.files_of_jobs(connection, files):
+    for file in lineage.files_of_jobs(session, files):
         if file.current:
             files[file.job_id].append(file)
-    lineage.number_evaluations(connection, files.values())
+    lineage.number_evaluations(session, files.values())
     for portion in _portions(files):
-        lineage.replace_lineage(connection, folds | _folds(connection, portion))
+        lineage.replace_lineage(session, folds | _folds(session, portion))
         folds = {}
-    lineage.replace_lineage(connection, folds)
-    write_summaries(connection, job_ids, less_is_better(settings.less_is_better))
+    lineage.replace_lineage(session, folds)
+    write_summaries(session, job_ids, less_is_better(settings.less_is_better))
 
 
 @dataclass(slots=True)
@@ -153,7 +150,7 @@ def _portions(files: Mapping[int, list[FileOfJob]]) -> Iterator[dict[int, list[F
         yield portion
 
 
-def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> dict[int, FoldedLineage]:
+def _folds(session: Session, files: Mapping[int, Sequence[FileOfJob]]) -> dict[int, FoldedLineage]:
     """Fold jobs from the events that count, and the user-defined values of the files that count."""
     bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
     places = {
@@ -161,9 +158,9 @@ def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> 
         for job, (found, _) in bound.items()
         for kind, (number, at) in found.items()
     }
-    contents = lineage.contents(connection, places.values())
+    contents = lineage.contents(session, places.values())
     counting = {job: [file.key for file in files[job][first:]] for job, (_, first) in bound.items()}
-    users = lineage.user_info(connection, [key for keys in counting.values() for key in keys])
+    users = lineage.user_info(session, [key for keys in counting.values() for key in keys])
     folds = {}
     for job, (found, _) in bound.items():
         user: dict[str, Any] = {}

@@ -34,7 +34,7 @@ from lineage_store.plain_values import LARGEST_INTEGER
 from lineage_store.states import FileEvent
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading, require_writable
+from lineage_store.store.database.db import reading, require_writable
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import FileKey, KnownFile, NewFile
 from lineage_store.store.writes import ingest_log
@@ -150,9 +150,9 @@ def _read_all(ingester: Ingester, todo: Survey, counts: Counts) -> Counts:
 
 def _commit_all(ingester: Ingester, batches: Batches, todo: Survey, counts: Counts, seconds: float) -> Counts:
     read, read_before = set[FileKey](), counts.files_read
-    with reading(ingester.engine) as connection:
-        limit = batches.begin_pass(database_time(connection), seconds)
-        changed = registry.with_originals(connection, [file for file, _ in todo.changed])
+    with reading(ingester.engine) as session:
+        limit = batches.begin_pass(session.now(), seconds)
+        changed = registry.with_originals(session, [file for file, _ in todo.changed])
     pending = (size for _, size in todo.changed)
     batches.add_changed(zip(changed, pending, strict=True))
     _register(ingester, batches, todo.new)
@@ -233,8 +233,8 @@ def _register(ingester: Ingester, batches: Batches, new: Sequence[NewFile]) -> N
 def _look_up_some(ingester: Ingester, batches: Batches) -> None:
     """Look up the new files that are read soon."""
     while new := batches.next_new(ingester.settings.batch_files):
-        with reading(ingester.engine) as connection:
-            batches.add(*registry.registered(connection, ingester.lease.base_dir_id, new))
+        with reading(ingester.engine) as session:
+            batches.add(*registry.registered(session, ingester.lease.base_dir_id, new))
 
 
 def _note_sizes(ingester: Ingester, batches: Batches, todo: Survey) -> None:
@@ -281,8 +281,8 @@ class Record:
 
     def __init__(self, engine: Engine, lease: Lease, history: int) -> None:
         self._engine, self._lease, self._history = engine, lease, history
-        with reading(engine) as connection:
-            self._started = database_time(connection)
+        with reading(engine) as session:
+            self._started = session.now()
         self._part_ends, self._recorded = time.monotonic() + PART_S, Counts()
         self._outcome: Counts | None = None
 
@@ -303,8 +303,8 @@ class Record:
 
     def _write(self, so_far: Counts) -> None:
         counts, lease = so_far.since(self._recorded), self._lease
-        with writing_under(self._engine, lease) as (connection, now):
-            left = registry.unfinished(connection, lease.base_dir_id)
+        with writing_under(self._engine, lease) as (session, now):
+            left = registry.unfinished(session, lease.base_dir_id)
             row = {
                 "base_dir_id": lease.base_dir_id,
                 "started_at": self._started,
@@ -321,7 +321,7 @@ class Record:
                 "problems": left.problems,
             }
             history, took_s = self._history, counts.batches_s
-            ingest_log.write_cycle(connection, row, history, batches=counts.batches, batches_s=took_s)
+            ingest_log.write_cycle(session, row, history, batches=counts.batches, batches_s=took_s)
         self._started, self._recorded = now, so_far
 
 
@@ -395,9 +395,9 @@ def listed(base_dir: Path, run: Callable[[], T]) -> T:
 
 
 def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, seconds: float) -> IngestReport:
-    with reading(engine) as connection:
-        jobs = registry.job_count(connection, base_dir_id)
-        left = registry.unfinished(connection, base_dir_id)
+    with reading(engine) as session:
+        jobs = registry.job_count(session, base_dir_id)
+        left = registry.unfinished(session, base_dir_id)
     pending_bytes = left.pending_bytes - left.waiting_bytes
     return IngestReport(
         str(base_dir), counts, jobs, pending_bytes, left.problems, seconds, left.waiting_files

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from lineage_store.errors import (
     LineageFileNotFoundError,
@@ -27,6 +27,7 @@ from lineage_store.query.status import VIEW_COLUMNS, read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.vocabulary import all_names, require
 from lineage_store.store.catalog import registry
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import user_info
 from lineage_store.texts import from_stored, meant, to_stored
 
@@ -53,7 +54,7 @@ _KINDS: Mapping[str, Kind] = {"text": "text", "integer": "integer", "float": "fl
 
 
 def job_table(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     columns: Sequence[str] | None,
@@ -69,11 +70,11 @@ def job_table(
         LineageParamValueError: there is no such column.
         LineageSearchConditionParamError: no job has such a metric or user-defined value.
     """
-    names = all_names(connection)
+    names = all_names(session)
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
-    require(connection, [*named_by(condition), *subjects.values()])
-    found = job_columns(connection, condition, base_dir_ids, subjects, limit, every=True)
+    require(session, [*named_by(condition), *subjects.values()])
+    found = job_columns(session, condition, base_dir_ids, subjects, limit, every=True)
     shown = {}
     for name in asked:
         if name in ABOUT:
@@ -86,12 +87,12 @@ def job_table(
     return Table(shown)
 
 
-def evaluation_table(connection: Connection, place: tuple[str, str], metric: str | None) -> Table:
+def evaluation_table(session: Session, place: tuple[str, str], metric: str | None) -> Table:
     """Return the results of every evaluation of a job (base dir, train id), of one metric or of all.
 
     Raises SampleNotFoundError when the job has no such metric.
     """
-    rows = read_evaluations(connection, *map(to_stored, place))
+    rows = read_evaluations(session, *map(to_stored, place))
     names = [from_stored(row["name"]) for row in rows]
     wanted = None if metric is None else metric.removeprefix(METRIC_PREFIX)
     if wanted is not None and wanted not in names:
@@ -109,7 +110,7 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
     return Table({"metric": column_of([name for name, _ in chosen], "text"), **about, "value": value})
 
 
-def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
+def comparison(session: Session, jobs: Mapping[tuple[str, str], int], *, alike: bool) -> Table:
     """Compare jobs: a row for each field, metric and user-defined value that differs, a column for each job.
 
     Args:
@@ -118,7 +119,7 @@ def comparison(connection: Connection, jobs: Mapping[tuple[str, str], int], *, a
 
     Raises LineageFileNotFoundError for a job that has neither lineage nor user-defined values.
     """
-    lineages = [_lineage(connection, train_id, base_id) for (_, train_id), base_id in jobs.items()]
+    lineages = [_lineage(session, train_id, base_id) for (_, train_id), base_id in jobs.items()]
     rows = {name: [found.get(name) for found in lineages] for found in lineages for name in found}
     shown = {name: row for name, row in rows.items() if alike or len(set(map(repr, row))) > 1}
     columns = list(zip(*shown.values(), strict=True)) or [()] * len(jobs)
@@ -175,15 +176,15 @@ _ABOUT_EVALUATIONS = {
 }
 
 
-def _lineage(connection: Connection, train_id: str, base_dir_id: int) -> dict[str, Any]:
+def _lineage(session: Session, train_id: str, base_dir_id: int) -> dict[str, Any]:
     """Return the fields, metrics and user-defined values of a job by public name."""
-    answer = filter_lineage(connection, parse({"summary_dir": {"eq": train_id}}), [base_dir_id])
+    answer = filter_lineage(session, parse({"summary_dir": {"eq": train_id}}), [base_dir_id])
     if answer["object"]:
         return dict(_flat(answer["object"][0]["model_lineage"]))
-    job_id = registry.job_id(connection, base_dir_id, to_stored(train_id))
+    job_id = registry.job_id(session, base_dir_id, to_stored(train_id))
     columns = (user_info.c[name] for name in ("name", "kind", "value", "text"))
     query = select(*columns).where(user_info.c.job_id == job_id).order_by(user_info.c.position)
-    rows = connection.execute(query)
+    rows = session.rows(query)
     found = {f"{USER_PREFIX}{from_stored(name)}": decoded(*value) for name, *value in rows}
     if not found:
         raise LineageFileNotFoundError(f"The job {train_id} has no lineage.")

@@ -11,13 +11,14 @@ import os.path
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from lineage_store import texts
 from lineage_store.errors import LineageFileNotFoundError, LineageParamTypeError, LineageParamValueError
 from lineage_store.fields import GROUPS, TRAINED, LineageField
 from lineage_store.plain_values import WORD_BY_KIND
 from lineage_store.query.jobs import no_such_job
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import tables
 
 SUMMARY_KEYS = (*GROUPS, "metric", "dataset_graph")
@@ -44,7 +45,7 @@ def read_keys(keys: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def get_lineage(
-    connection: Connection,
+    session: Session,
     base_dir_path: str,
     base_dir_id: int,
     train_id: str,
@@ -67,11 +68,11 @@ def get_lineage(
     known = job.outerjoin(lineage, lineage.c.job_id == job.c.id).outerjoin(
         tables.dataset_graph, tables.dataset_graph.c.id == lineage.c.dataset_graph_id
     )
-    row = connection.execute(
+    row = session.first(
         select(lineage, tables.dataset_graph.c.content.label("dataset_graph"))
         .select_from(known)
         .where(job.c.base_dir_id == base_dir_id, job.c.train_id == texts.to_stored(train_id))
-    ).one_or_none()
+    )
     path = os.path.normpath(os.path.join(base_dir_path, train_id))
     if row is None:
         raise no_such_job(train_id, base_dir_path)

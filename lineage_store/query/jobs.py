@@ -18,7 +18,7 @@ from itertools import starmap
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, or_, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamValueError, TrainJobNotFoundError
@@ -41,7 +41,8 @@ from lineage_store.query.job_sql import (
 from lineage_store.query.mindinsight_shapes import to_answer, to_object
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.sql import among, listed, one_of, run, statement_of
+from lineage_store.store.database.session import Query, Session, among, statement_of
+from lineage_store.store.database.sql import listed, one_of
 from lineage_store.store.opened import asked_again
 from lineage_store.store.schema.tables import annotation, base_dir, series, train_job
 from lineage_store.texts import from_stored, shown
@@ -82,7 +83,7 @@ class TrainJob:
 
 
 def train_jobs(
-    connection: Connection,
+    session: Session,
     base_dir_ids: Sequence[int] | None,
     *,
     state: str | None = None,
@@ -102,13 +103,13 @@ def train_jobs(
     if outcome is not None:
         query = query.where(train_job.c.outcome == outcome)
     if train_ids is not None:
-        query = query.where(_OF_ANY, among(connection, train_job.c.train_id, train_ids))
+        query = query.where(_OF_ANY, among(session, train_job.c.train_id, train_ids))
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
     if after is not None:
         query = query.where(_behind(decode(after)))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
-    return _jobs_of(connection, connection.execute(page.of(ordered)))
+    return _jobs_of(session, session.rows(page.of(ordered)))
 
 
 def _behind(place: Place) -> ColumnElement[bool]:
@@ -126,10 +127,10 @@ def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundErro
     )
 
 
-def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
+def count_jobs(session: Session, base_dir_ids: Sequence[int] | None) -> int:
     """Return the number of jobs in some base dirs (None: in all)."""
     counted = _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
-    return connection.execute(counted).scalar_one()
+    return session.value(counted)
 
 
 def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
@@ -138,10 +139,10 @@ def _of_base_dirs(query: S, base_dir_ids: Sequence[int] | None) -> S:
     return query if base_dir_ids is None else query.where(train_job.c.base_dir_id.in_(base_dir_ids))
 
 
-def named_jobs(connection: Connection, train_ids: Iterable[str]) -> list[TrainJob]:
+def named_jobs(session: Session, train_ids: Iterable[str]) -> list[TrainJob]:
     """Return the jobs of all base dirs that have one of these ids (stored), in no order."""
-    dialect = connection.dialect.name
-    return _jobs_of(connection, run(connection, _named(dialect), wanted=listed(dialect, train_ids)))
+    dialect = session.kind
+    return _jobs_of(session, session.rows(Query(_named(dialect)), wanted=listed(dialect, train_ids)))
 
 
 _OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))
@@ -158,9 +159,9 @@ def _named(dialect_name: str) -> Select[Any]:
     return _of_base_dirs(_JOBS, None).where(_OF_ANY, wanted)
 
 
-def _jobs_of(connection: Connection, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
+def _jobs_of(session: Session, rows: Iterable[Sequence[Any]]) -> list[TrainJob]:
     # Base dirs are few, and read apart: in a join, SQLite would begin with them and sort all their jobs.
-    paths = {key: path for key, path, _ in run(connection, BASE_DIRS)}
+    paths = {key: path for key, path, _ in session.rows(Query(BASE_DIRS))}
     return [_train_job(paths, row) for row in rows]
 
 
@@ -194,7 +195,7 @@ _ROWS_AT_ONCE = 500
 
 
 def filter_lineage(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     *,
@@ -206,45 +207,45 @@ def filter_lineage(
         base_dir_ids: None means all base dirs. When the answer covers several, each object names its base dir.
         count: False leaves the number None unless it follows from the page itself.
     """
-    scope = scope_of(connection, base_dir_ids)
-    plan = choose(connection, condition, scope.base_dirs, count=count)
-    rows = _rows(connection, condition, plan)
+    scope = scope_of(session, base_dir_ids)
+    plan = choose(session, condition, scope.base_dirs, count=count)
+    rows = _rows(session, condition, plan)
     found = _count_by_page(condition, len(rows)) if plan.counted is None else plan.counted
     if found is None and plan.count is not None:
-        found = _number(connection, plan.count, condition)
+        found = _number(session, plan.count, condition)
     return to_answer(rows, found, condition, scope.labels)
 
 
-def rows_of_jobs(connection: Connection, job_ids: Sequence[int], condition: SearchCondition) -> list[Found]:
+def rows_of_jobs(session: Session, job_ids: Sequence[int], condition: SearchCondition) -> list[Found]:
     """Return what is shown of jobs, in the order of `job_ids`, without jobs that no longer exist."""
     statement, found = compile_rows(condition.shows_dataset), list[Found]()
     for start in range(0, len(job_ids), _ROWS_AT_ONCE):
         wanted = list(job_ids[start : start + _ROWS_AT_ONCE])
-        rows = connection.execute(statement, {"job_ids": wanted})
+        rows = session.rows(statement, {"job_ids": wanted})
         by_id = {row.job_id: Found(*row) for row in rows}
         found += [by_id[job_id] for job_id in wanted if job_id in by_id]
     return found
 
 
-def _rows(connection: Connection, condition: SearchCondition, plan: Plan) -> list[Found]:
+def _rows(session: Session, condition: SearchCondition, plan: Plan) -> list[Found]:
     """Return what is shown of the page's jobs, in order; without a page, of all matching jobs."""
     if plan.everything is not None:
-        ids = connection.execute(plan.everything, condition.values).scalars().all()
-        return rows_of_jobs(connection, ids, condition)
+        ids = session.column(plan.everything, condition.values)
+        return rows_of_jobs(session, ids, condition)
     assert condition.page is not None
     take, skip = condition.page
     found: list[Found] = []
     if plan.counted is not None and skip >= plan.counted:
         return found
     for part in plan.ranges:
-        rows = run(connection, part.page, **condition.values, take=take - len(found), skip=skip)
+        rows = session.rows(Query(part.page), **condition.values, take=take - len(found), skip=skip)
         found += starmap(Found, rows)
         if len(found) == take:
             break
         if found:
             skip = 0
         elif skip:
-            skip -= _number(connection, part.count, condition)
+            skip -= _number(session, part.count, condition)
     return found
 
 
@@ -256,8 +257,8 @@ def _count_by_page(condition: SearchCondition, shown: int) -> int | None:
     return skip + shown if 0 < shown < take or skip + shown == 0 else None
 
 
-def _number(connection: Connection, statement: Select[Any], condition: SearchCondition) -> int:
-    ((counted,),) = run(connection, statement, **condition.values)
+def _number(session: Session, statement: Select[Any], condition: SearchCondition) -> int:
+    ((counted,),) = session.rows(Query(statement), **condition.values)
     return int(counted)
 
 
@@ -269,7 +270,7 @@ def _number(connection: Connection, statement: Select[Any], condition: SearchCon
 # data of one part.
 
 
-_Reading = Callable[[], AbstractContextManager[Connection]]
+_Reading = Callable[[], AbstractContextManager[Session]]
 _LISTED_AT_ONCE, JOBS_AT_ONCE = 10_000, 500
 
 
@@ -303,11 +304,11 @@ def iter_lineage(
 def _listed(
     reading: _Reading, condition: SearchCondition, base_dir_ids: Sequence[int] | None
 ) -> tuple[Scope, _Listed]:
-    listed, options = _Listed(array("q"), array("q")), {"yield_per": _LISTED_AT_ONCE}
-    with reading() as connection:
-        scope = scope_of(connection, base_dir_ids)
+    listed = _Listed(array("q"), array("q"))
+    with reading() as session:
+        scope = scope_of(session, base_dir_ids)
         statement = compile_all(condition.where, condition.sort, scope.base_dirs, names=True)
-        for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
+        for rows in session.stream(statement, _LISTED_AT_ONCE, condition.values):
             listed.job_ids.extend(row[0] for row in rows)
             listed.names.extend(hash((row[1], row[2])) for row in rows)
     return scope, listed
@@ -315,8 +316,8 @@ def _listed(
 
 @asked_again
 def _listed_rows(reading: _Reading, job_ids: Sequence[int], condition: SearchCondition) -> Sequence[Found]:
-    with reading() as connection:
-        return rows_of_jobs(connection, job_ids, condition)
+    with reading() as session:
+        return rows_of_jobs(session, job_ids, condition)
 
 
 # ---- Matching jobs as columns, for tables and plots of very many jobs
@@ -329,7 +330,7 @@ _COLUMNS_SHOWN = ("base_dir_id", "train_id", "state", "outcome", "host")
 _ABOUT = tuple(train_job.c[name] for name in (*_COLUMNS_SHOWN, *_TIMES))
 _EVERY_JOB = 2**31 - 1
 """More than there can be: ids have 31 bits."""
-_ANNOTATED = select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark")))
+_ANNOTATED = Query(select(*(annotation.c[name] for name in ("base_dir_id", "train_id", "tag", "remark"))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +358,7 @@ class JobColumns:
 
 
 def job_columns(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     asked: Mapping[str, Subject],
@@ -369,22 +370,20 @@ def job_columns(
 
     The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
     """
-    scope = scope_of(connection, base_dir_ids)
+    scope = scope_of(session, base_dir_ids)
     fields = [each for each in asked.values() if each.type not in NAMED and table_of(each) != "annotation"]
     columns = (*_ABOUT, *(column for field in fields for column in _columns_of(field)))
     statement = compile_columns(condition.where, condition.sort, scope.base_dirs, columns, every=every)
     limit = _EVERY_JOB if most is None else min(most, _EVERY_JOB)
-    rows = run(connection, statement, **condition.values, most=limit)
+    rows = session.rows(Query(statement), **condition.values, most=limit)
     found = list(zip(*rows, strict=True)) or [()] * (1 + len(columns))
     ids, base_dirs, train_ids, states, outcomes, hosts, updated, first, last, event, *values = found
     next_values = iter(values)
     of_fields = {subject: _decoded(subject, next_values) for subject in fields}
     named = {
-        subject: _named_column(connection, subject, ids)
-        for subject in asked.values()
-        if subject.type in NAMED
+        subject: _named_column(session, subject, ids) for subject in asked.values() if subject.type in NAMED
     }
-    said = {(base, name): (tag, remark) for base, name, tag, remark in run(connection, _ANNOTATED)}
+    said = {(base, name): (tag, remark) for base, name, tag, remark in session.rows(_ANNOTATED)}
     annotations = [said.get(job, (None, None)) for job in zip(base_dirs, train_ids, strict=True)]
     labels, remarks = ([each[place] for each in annotations] for place in (0, 1))
     known = {Subject("integer", "tag"): labels, Subject("text", "remark"): remarks, **of_fields, **named}
@@ -423,11 +422,11 @@ def _decoded(subject: Subject, columns: Any) -> list[Any]:
     return list(values)
 
 
-def _named_column(connection: Connection, subject: Subject, ids: Sequence[int]) -> list[Any]:
+def _named_column(session: Session, subject: Subject, ids: Sequence[int]) -> list[Any]:
     """Return a metric or user-defined value of each of the jobs."""
-    dialect = connection.dialect.name
+    dialect = session.kind
     wanted = {"wanted": listed(dialect, ids), "name_key": name_key(subject)}
-    rows = run(connection, _values_of_jobs(dialect, subject.type), **wanted)
+    rows = session.rows(Query(_values_of_jobs(dialect, subject.type)), **wanted)
     found = {job: decoded(kind, value, text) for job, kind, value, text in rows}
     return [found.get(job) for job in ids]
 
@@ -478,15 +477,15 @@ class Scope:
         return self.paths if len(self.paths) > 1 else {}
 
 
-def scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> Scope:
+def scope_of(session: Session, base_dir_ids: Sequence[int] | None) -> Scope:
     """Return the scope of base dirs (None: all), without those that have no jobs or are being removed."""
-    rows = run(connection, BASE_DIRS)
+    rows = session.rows(Query(BASE_DIRS))
     # One question per base dir: with one for all, PostgreSQL may read the jobs of all, and Citus refuses a correlated
     # subquery. If there is only one base dir, it makes no difference whether it has jobs.
     of_jobs = [
         (key, path, leaving)
         for key, path, leaving in rows
-        if len(rows) == 1 or leaving or registry.has_jobs(connection, key)
+        if len(rows) == 1 or leaving or registry.has_jobs(session, key)
     ]
     asked = {
         key: path
@@ -574,29 +573,29 @@ class Explanation:
 
 
 def explain(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     *,
     count: bool = True,
 ) -> Explanation:
     """Return the statements that answer the question, with or without its count, and the plan of each."""
-    base_dirs = scope_of(connection, base_dir_ids).base_dirs
-    chosen = choose(connection, condition, base_dirs, count=count)
+    base_dirs = scope_of(session, base_dir_ids).base_dirs
+    chosen = choose(session, condition, base_dirs, count=count)
     given = condition.page._asdict() if condition.page else {}
     explained = tuple(
-        _explained(connection, purpose, statement, {**condition.values, **given})
+        _explained(session, purpose, statement, {**condition.values, **given})
         for purpose, statement in _statements(chosen)
     )
     names = {texts.key(each.name): texts.from_stored(each.name) for each in named_by(condition)}
-    return Explanation(connection.dialect.name, explained, names)
+    return Explanation(session.kind, explained, names)
 
 
-def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
+def plan_of(session: Session, select: Select[Any], **given: object) -> str:
     """Return the database's plan of a statement, one step per line, without running the statement."""
-    sqlite, statement = connection.dialect.name == "sqlite", statement_of(select, connection.dialect)
+    sqlite, statement = session.kind == "sqlite", statement_of(select, session.connection.dialect)
     verb = "EXPLAIN QUERY PLAN" if sqlite else "EXPLAIN"
-    rows = connection.exec_driver_sql(f"{verb} {statement.text}", statement.arguments(given)).all()
+    rows = session.rows(f"{verb} {statement.text}", statement.arguments(given))
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
@@ -616,12 +615,12 @@ def _statements(chosen: Plan) -> Iterator[tuple[str, Select[Any]]]:
 
 
 def _explained(
-    connection: Connection, purpose: str, select: Select[Any], given: Mapping[str, Any]
+    session: Session, purpose: str, select: Select[Any], given: Mapping[str, Any]
 ) -> ExplainedStatement:
-    statement = statement_of(select, connection.dialect)
+    statement = statement_of(select, session.connection.dialect)
     values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
-    return ExplainedStatement(purpose, statement.text, parameters, plan_of(connection, select, **values))
+    return ExplainedStatement(purpose, statement.text, parameters, plan_of(session, select, **values))
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

@@ -57,8 +57,8 @@ def holding(url: str, base_dir_id: int, mode: str = "once") -> Iterator[subproce
 
 
 def acquire(engine: Engine, base_dir_id: int, holder: str, lasts_s: float = 600) -> Lease:
-    with writing(engine) as connection:
-        return leases.acquire(connection, base_dir_id, holder, lasts_s, "once")
+    with writing(engine) as session:
+        return leases.acquire(session, base_dir_id, holder, lasts_s, "once")
 
 
 @pytest.mark.parametrize("mode", ["once", "daemon"])
