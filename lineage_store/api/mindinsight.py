@@ -189,9 +189,9 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
     from lineage_store.store.catalog import registry
     from lineage_store.store.database.db import reading
 
-    with reading(store.read_engine) as connection:
-        base_dir_id = registry.base_dir_id(connection, paths.stored_path(path))
-        if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
+    with reading(store.read_engine) as session:
+        base_dir_id = registry.base_dir_id(session, paths.stored_path(path))
+        if base_dir_id is not None and registry.has_jobs(session, base_dir_id):
             return
     if not os.path.isdir(path):
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")

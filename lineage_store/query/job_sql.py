@@ -18,7 +18,6 @@ from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
-    Connection,
     FromClause,
     Integer,
     Select,
@@ -57,7 +56,8 @@ from lineage_store.query.condition import (
     subjects,
 )
 from lineage_store.query.condition_dict import DEFAULT_LIMIT
-from lineage_store.store.database.sql import one_of, prefix, run
+from lineage_store.store.database.session import Query, Session
+from lineage_store.store.database.sql import one_of, prefix
 from lineage_store.store.schema.tables import (
     ANNOTATED,
     annotation,
@@ -616,29 +616,29 @@ class Chosen:
 
 
 def choose(
-    connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, want: Want, *, count: bool
+    session: Session, condition: SearchCondition, base_dirs: BaseDirs, want: Want, *, count: bool
 ) -> Chosen:
     """Choose the statements that answer a question fastest; any choice would give the same answer."""
     where, sort = condition.where, condition.sort
     if condition.page is None:
         return Chosen((), compile_all(where, sort, base_dirs), None)
-    few = _few(connection, condition)
+    few = _few(session, condition)
     counting, counted = compile_count(where, base_dirs, few) if count else None, None
-    walks = connection.dialect.name == "sqlite" and not sort and few is None
+    walks = session.kind == "sqlite" and not sort and few is None
     found_by_index = mentions(where, "summary_dir") or mentions(where, "updated_at")
     if counting is not None and walks and not found_by_index:
-        ((counted,),) = run(connection, counting, **condition.values)
+        ((counted,),) = session.rows(Query(counting), **condition.values)
     sparse = counted is not None and counted <= _SPARSE
     ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, want=want)
     return Chosen(ranges, None, counting, counted)
 
 
-def _few(connection: Connection, condition: SearchCondition) -> Leaf | None:
+def _few(session: Session, condition: SearchCondition) -> Leaf | None:
     """Return a comparison that the condition requires and that few jobs satisfy; None on PostgreSQL or without one."""
-    if connection.dialect.name != "sqlite":
+    if session.kind != "sqlite":
         return None
     for leaf in _indexed(condition.where):
-        if not run(connection, _more_than_few(leaf), **condition.values):
+        if not session.rows(Query(_more_than_few(leaf)), **condition.values):
             return leaf
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Engine, event, text
 
 from benchmarks.many_rows import add_jobs
 from helpers.ingesting import column, ingest
@@ -15,6 +15,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import open_engine, writing
+from lineage_store.store.database.session import Session
 
 
 def analysed(engine: Engine) -> bool:
@@ -116,10 +117,10 @@ def test_postgresql_is_left_to_its_own_autovacuum_after_small_passes(
     assert not [statement for statement in asked if statement.startswith("ANALYZE")]
 
 
-def leave_to_us(connection: Connection, *tables: str) -> None:
+def leave_to_us(session: Session, *tables: str) -> None:
     """Keep the server's own autovacuum from gathering these tables' statistics meanwhile."""
     for table in tables:
-        connection.exec_driver_sql(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+        session.change(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
 
 
 def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
@@ -127,10 +128,10 @@ def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
 ) -> None:
     monkeypatch.setattr(planner_statistics, "MANY_EVENTS", 10)
     engine = open_engine(postgres_url)
-    with writing(engine) as connection:
-        leave_to_us(connection, "train_job", "log_file", "series", "scalar_sample")
-        base_dir_id = add_base_dir(connection)  # another one
-        add_jobs(connection, base_dir_id, 2_000, series=2, steps=5)
+    with writing(engine) as session:
+        leave_to_us(session, "train_job", "log_file", "series", "scalar_sample")
+        base_dir_id = add_base_dir(session)  # another one
+        add_jobs(session, base_dir_id, 2_000, series=2, steps=5)
     planner_statistics.gather(engine)
     log = Log()
     for step in range(20):
@@ -141,8 +142,8 @@ def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
     ingest(engine, base_dir)
     analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
     assert not analysed_now & {"train_job", "log_file", "series", "scalar_sample"}
-    with writing(engine) as connection:
-        add_jobs(connection, base_dir_id, 3_000, series=2, steps=5)
+    with writing(engine) as session:
+        add_jobs(session, base_dir_id, 3_000, series=2, steps=5)
     asked.clear()
     planner_statistics.gather(engine)
     analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}

@@ -112,10 +112,8 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         store.export(to=tmp_path / "events", format="openlineage")
         copy_store(url, f"sqlite:///{tmp_path / 'copy.db'}")
         (long,) = column(store.engine, "SELECT job_id FROM v_job WHERE train_id = './long'")
-        with writing(store.engine) as connection:
-            connection.exec_driver_sql(
-                f"UPDATE train_job SET last_grown_at = NULL WHERE train_job.id = {long}"
-            )
+        with writing(store.engine) as session:
+            session.change(f"UPDATE train_job SET last_grown_at = NULL WHERE train_job.id = {long}")
         assert len(list(store.long_series(base))) == store.thin_series(base).series
         _train_long(base, begun=1_700_000_100, first=55)
         store.ingest(base)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import attestation, distribution, partitions, upgrade
 from lineage_store.store.schema.distribution import Part
 
@@ -36,15 +37,15 @@ def distribute(engine: Engine, part: Part, shards: int = distribution.SHARDS) ->
     """
     found = planned(engine, part, shards)
     if found:
-        with writing(engine) as connection:
-            upgrade.wait_for_turn(connection)
+        with writing(engine) as session:
+            upgrade.wait_for_turn(session)
             for statement in (_SEQUENTIALLY, *found):
-                connection.exec_driver_sql(statement)
-            attestation.mark(connection, upgrade.VERSION_TABLE)
+                session.change(statement)
+            attestation.mark(session, upgrade.VERSION_TABLE)
     for statement in distribution.clearing(part):
-        with writing(engine) as connection:
-            upgrade.wait_for_turn(connection)
-            connection.exec_driver_sql(statement)
+        with writing(engine) as session:
+            upgrade.wait_for_turn(session)
+            session.change(statement)
     return found
 
 
@@ -52,27 +53,27 @@ def planned(engine: Engine, part: Part, shards: int = distribution.SHARDS) -> li
     """Return the statements that `distribute` would run. Raises LineageStoreError as `distribute` does."""
     if engine.dialect.name != "postgresql":
         raise LineageStoreError("Only PostgreSQL with Citus distributes a store.", hint=_PAGE)
-    with reading(engine) as connection:
-        version = connection.execute(_VERSION).scalar()
+    with reading(engine) as session:
+        version = session.value(_VERSION)
         if version is None:
             raise LineageStoreError("The database has no extension citus.", hint=_PAGE)
         if int(version.partition(".")[0]) < LEAST_CITUS:
             raise LineageStoreError(f"Citus is {version}; {LEAST_CITUS} or newer is needed.", hint=_PAGE)
-        if not connection.execute(distribution.WORKERS).scalar():
+        if not session.value(distribution.WORKERS):
             raise LineageStoreError(
                 "Citus has no node that may hold shards.", hint=f"Add one: SELECT citus_add_node(…). {_PAGE}"
             )
-        if partitions.is_partitioned(connection):
+        if partitions.is_partitioned(session):
             raise LineageStoreError(
                 "The samples are partitioned by job on this server.",
                 hint="`lineage-store db partition --undo` first: workers hold them in shards.",
             )
-        return distribution.statements(part, shards, distribution.distributed(connection))
+        return distribution.statements(part, shards, distribution.distributed(session))
 
 
-def ill_settings(connection: Connection) -> Iterator[Finding]:
+def ill_settings(session: Session) -> Iterator[Finding]:
     """Yield a finding for each setting of the coordinator that does not suit a distributed store."""
-    policy, prepared, connections = connection.execute(_SETTINGS).one()
+    policy, prepared, connections = session.one(_SETTINGS)
     if policy in ("never", "prefer-distributed"):
         yield finding("citus_setting", THE_STORE, name="citus.local_table_join_policy", found=policy)
     if prepared < connections:

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import Connection, ForeignKeyConstraint, Table, UniqueConstraint, text
+from sqlalchemy import ForeignKeyConstraint, Table, UniqueConstraint, text
 
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
@@ -97,25 +98,25 @@ def clearing(part: Part) -> list[str]:
     return [f"SELECT truncate_local_data_after_distributing_table('{table.name}')" for table in moved]
 
 
-def distributed(connection: Connection) -> set[str]:
+def distributed(session: Session) -> set[str]:
     """Return the tables that are distributed or copied to every worker; none if the database has no Citus."""
-    return set(_shards(connection))
+    return set(_shards(session))
 
 
-def layout(connection: Connection) -> Layout | None:
+def layout(session: Session) -> Layout | None:
     """Return how the store is distributed; None if it is not."""
-    shards = _shards(connection)
+    shards = _shards(session)
     spread, kept = ([each.name for each in of(Part.ALL) if each.name in shards] for of in (by_job, copied))
     if not spread:
         return None
-    return Layout(spread, kept, shards[spread[0]], connection.execute(WORKERS).scalar_one())
+    return Layout(spread, kept, shards[spread[0]], session.value(WORKERS))
 
 
-def _shards(connection: Connection) -> dict[str, int]:
+def _shards(session: Session) -> dict[str, int]:
     """Return the number of shards of each distributed or copied table."""
-    if connection.dialect.name == "sqlite" or not connection.execute(_IS_THERE).scalar():
+    if session.kind == "sqlite" or not session.value(_IS_THERE):
         return {}
-    rows = connection.execute(_DISTRIBUTED)
+    rows = session.rows(_DISTRIBUTED)
     return {row.name: row.shards for row in rows if row.name in metadata.tables}
 
 
