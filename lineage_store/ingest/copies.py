@@ -213,8 +213,7 @@ def _exchange(
     told |= {each: [_copied(each, heir)] for each in others if each.stat_stamp is not None}
     ingest_log.set_file_problems(session, lease.base_dir_id, told, now)
     recompute_supersession(session, job, None)
-    if copy.kind == "lineage":
-        refold(session, job, [], settings)
+    refold(session, job, [], settings)
     return [heir] if is_gone else [heir, known]
 
 
