@@ -603,7 +603,7 @@ job: in a tenth of the time when a dozen of 100,000 match."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenStatements:
     """The statements that answer a question."""
 
     ranges: tuple[RangeQuery, ...]
@@ -618,11 +618,11 @@ class Chosen:
 
 def choose(
     connection: Connection, condition: SearchCondition, base_dirs: BaseDirs, want: Want, *, count: bool
-) -> Chosen:
+) -> ChosenStatements:
     """Choose the statements that answer a question fastest; any choice would give the same answer."""
     where, sort = condition.where, condition.sort
     if condition.page is None:
-        return Chosen((), compile_all(where, sort, base_dirs), None)
+        return ChosenStatements((), compile_all(where, sort, base_dirs), None)
     few = _few(connection, condition)
     counting, counted = compile_count(where, base_dirs, few) if count else None, None
     walks = connection.dialect.name == "sqlite" and not sort and few is None
@@ -631,7 +631,7 @@ def choose(
         ((counted,),) = run(connection, counting, **condition.values)
     sparse = counted is not None and counted <= _SPARSE
     ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, want=want)
-    return Chosen(ranges, None, counting, counted)
+    return ChosenStatements(ranges, None, counting, counted)
 
 
 def _few(connection: Connection, condition: SearchCondition) -> Leaf | None:

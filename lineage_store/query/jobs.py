@@ -27,7 +27,7 @@ from lineage_store.query.condition import NAMED, SearchCondition, Subject, named
 from lineage_store.query.job_sql import (
     LEAVING,
     BaseDirs,
-    Chosen,
+    ChosenStatements,
     Want,
     choose,
     compile_all,
@@ -353,7 +353,9 @@ def _behind(place: _Place) -> ColumnElement[bool]:
     return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
-def _page_rows(connection: Connection, condition: SearchCondition, chosen: Chosen) -> list[tuple[Any, ...]]:
+def _page_rows(
+    connection: Connection, condition: SearchCondition, chosen: ChosenStatements
+) -> list[tuple[Any, ...]]:
     """Return the rows of the page's jobs, in order."""
     assert condition.page is not None
     take, skip = condition.page
@@ -597,7 +599,7 @@ def explain(
     return Explanation(connection.dialect.name, explained, names)
 
 
-def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
+def database_plan(connection: Connection, select: Select[Any], **given: object) -> str:
     """Return the database's plan of a statement, one step per line, without running the statement."""
     sqlite, statement = connection.dialect.name == "sqlite", statement_of(select, connection.dialect)
     verb = "EXPLAIN QUERY PLAN" if sqlite else "EXPLAIN"
@@ -605,7 +607,7 @@ def plan_of(connection: Connection, select: Select[Any], **given: object) -> str
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _statements(chosen: Chosen) -> Iterator[tuple[str, Select[Any]]]:
+def _statements(chosen: ChosenStatements) -> Iterator[tuple[str, Select[Any]]]:
     """Yield the statements in the order of execution, each with its purpose."""
     if chosen.everything is not None:
         yield "All that match", chosen.everything
@@ -626,7 +628,9 @@ def _explained(
     statement = statement_of(select, connection.dialect)
     values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
-    return ExplainedStatement(purpose, statement.text, parameters, plan_of(connection, select, **values))
+    return ExplainedStatement(
+        purpose, statement.text, parameters, database_plan(connection, select, **values)
+    )
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:
