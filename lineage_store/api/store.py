@@ -96,7 +96,7 @@ class Questions(OpenedStore):
         Raises: as `filter_lineage`; LineageSearchConditionParamError when a name is refused.
         """
         wanted = checked(condition, base_dir)
-        return self._page(wanted, want_of(wanted, names), base_dir, count=count)
+        return self._page(wanted, want_rows(wanted, names), base_dir, count=count)
 
     def _page(
         self, wanted: SearchCondition, want: Want, base_dir: PathLike | None, *, count: bool
@@ -297,7 +297,7 @@ def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> S
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
 
 
-def want_of(condition: SearchCondition, names: Iterable[str]) -> Want:
+def want_rows(condition: SearchCondition, names: Iterable[str]) -> Want:
     """Return what `job_page` shows of the jobs that match a condition, with these further values."""
     from lineage_store.query.condition_dict import read_subject
     from lineage_store.query.job_sql import Want

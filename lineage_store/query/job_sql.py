@@ -602,7 +602,7 @@ job: in a tenth of the time when a dozen of 100,000 match."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenStatements:
     """The statements that answer a question."""
 
     ranges: tuple[RangeQuery, ...]
@@ -617,11 +617,11 @@ class Chosen:
 
 def choose(
     session: Session, condition: SearchCondition, base_dirs: BaseDirs, want: Want, *, count: bool
-) -> Chosen:
+) -> ChosenStatements:
     """Choose the statements that answer a question fastest; any choice would give the same answer."""
     where, sort = condition.where, condition.sort
     if condition.page is None:
-        return Chosen((), compile_all(where, sort, base_dirs), None)
+        return ChosenStatements((), compile_all(where, sort, base_dirs), None)
     few = _few(session, condition)
     counting, counted = compile_count(where, base_dirs, few) if count else None, None
     walks = session.kind == "sqlite" and not sort and few is None
@@ -630,7 +630,7 @@ def choose(
         ((counted,),) = session.rows(Query(counting), **condition.values)
     sparse = counted is not None and counted <= _SPARSE
     ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, want=want)
-    return Chosen(ranges, None, counting, counted)
+    return ChosenStatements(ranges, None, counting, counted)
 
 
 def _few(session: Session, condition: SearchCondition) -> Leaf | None:

@@ -27,7 +27,7 @@ from lineage_store.query.condition import NAMED, SearchCondition, Subject, named
 from lineage_store.query.job_sql import (
     LEAVING,
     BaseDirs,
-    Chosen,
+    ChosenStatements,
     Want,
     choose,
     compile_all,
@@ -354,7 +354,9 @@ def _behind(place: _Place) -> ColumnElement[bool]:
     return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
-def _page_rows(session: Session, condition: SearchCondition, chosen: Chosen) -> list[tuple[Any, ...]]:
+def _page_rows(
+    session: Session, condition: SearchCondition, chosen: ChosenStatements
+) -> list[tuple[Any, ...]]:
     """Return the rows of the page's jobs, in order."""
     assert condition.page is not None
     take, skip = condition.page
@@ -596,7 +598,7 @@ def explain(
     return Explanation(session.kind, explained, names)
 
 
-def plan_of(session: Session, select: Select[Any], **given: object) -> str:
+def database_plan(session: Session, select: Select[Any], **given: object) -> str:
     """Return the database's plan of a statement, one step per line, without running the statement."""
     sqlite, statement = session.kind == "sqlite", statement_of(select, session.connection.dialect)
     verb = "EXPLAIN QUERY PLAN" if sqlite else "EXPLAIN"
@@ -604,7 +606,7 @@ def plan_of(session: Session, select: Select[Any], **given: object) -> str:
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _statements(chosen: Chosen) -> Iterator[tuple[str, Select[Any]]]:
+def _statements(chosen: ChosenStatements) -> Iterator[tuple[str, Select[Any]]]:
     """Yield the statements in the order of execution, each with its purpose."""
     if chosen.everything is not None:
         yield "All that match", chosen.everything
@@ -625,7 +627,7 @@ def _explained(
     statement = statement_of(select, session.connection.dialect)
     values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
-    return ExplainedStatement(purpose, statement.text, parameters, plan_of(session, select, **values))
+    return ExplainedStatement(purpose, statement.text, parameters, database_plan(session, select, **values))
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

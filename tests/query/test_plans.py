@@ -17,8 +17,8 @@ from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.job_sql import Chosen, Want, choose, compile_count
-from lineage_store.query.jobs import plan_of
+from lineage_store.query.job_sql import ChosenStatements, Want, choose, compile_count
+from lineage_store.query.jobs import database_plan
 from lineage_store.store.database.db import reading, writing
 from lineage_store.store.database.session import Session
 from lineage_store.store.database.sql import INDEXED_CHARACTERS
@@ -88,14 +88,14 @@ def _plans(engine: Engine, condition: dict[str, Any]) -> list[str]:
 
 def _chosen(
     engine: Engine, condition: SearchCondition, base_dirs: tuple[int, ...] | None, *, count: bool
-) -> Chosen:
+) -> ChosenStatements:
     with reading(engine) as session:
         return choose(session, condition, base_dirs, WANTED, count=count)
 
 
 def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition, **more: object) -> str:
     with reading(engine) as session:
-        return plan_of(session, statement, **condition.values, **more)
+        return database_plan(session, statement, **condition.values, **more)
 
 
 def _sorts_everything(plan: str) -> bool:
@@ -146,7 +146,7 @@ def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
         chosen = [choose(session, each, None, WANTED, count=True) for each in (rare, common)]
         (part,), counting = chosen[0].ranges, chosen[0].count
         assert counting is not None
-        plans = [plan_of(session, statement, **rare.values) for statement in (part.page, counting)]
+        plans = [database_plan(session, statement, **rare.values) for statement in (part.page, counting)]
     beginnings = [
         "FROM lineage" in str(each.ranges[0].page).partition("job_id IN (SELECT")[2] for each in chosen
     ]

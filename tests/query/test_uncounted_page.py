@@ -17,7 +17,7 @@ from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.query.jobs import plan_of
+from lineage_store.query.jobs import database_plan
 from lineage_store.store.catalog.registry import FIRST_JOB
 from lineage_store.store.database.db import writing
 from lineage_store.store.database.session import Session
@@ -112,7 +112,7 @@ def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore)
 def test_that_base_dirs_have_jobs_is_looked_up_whatever_they_hold(store: LineageStore) -> None:
     fill(store, "/logs")
     with store.engine.connect() as connection:
-        plan = plan_of(Session(connection), FIRST_JOB, asked=1)
+        plan = database_plan(Session(connection), FIRST_JOB, asked=1)
     assert re.search(LOOKED_UP[store.engine.dialect.name], plan)
 
 
