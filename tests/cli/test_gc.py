@@ -337,7 +337,7 @@ def test_a_removal_is_listed_by_its_number_and_comes_back_by_it(run: Run, finish
     shutil.rmtree(finished / "good")
     restored = run("gc", "--restore-removal", number)
     assert (restored.code, restored.out.startswith("1 jobs are read again")) == (3, True)
-    assert "1 cannot come back" in restored.err
+    assert "1 cannot be restored" in restored.err
     assert "./good" in restored.err
     run("ingest", finished)
     assert jobs(run) == ["./poor"]
