@@ -169,7 +169,7 @@ def test_an_interrupted_removal_is_out_of_sight_and_goes_with_the_next(engine: E
     with writing(engine) as connection:
         leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin(connection, base_dir_id, leaving, [job_id], BY_HAND, database_time(connection))
+        removal.begin_removal(connection, base_dir_id, leaving, [job_id], BY_HAND, database_time(connection))
         assert rows_going.remove_part(connection, leaving, 1)
     assert seen_in_views(engine) == {"./stay"}
     with reading(engine) as connection:
@@ -210,7 +210,7 @@ def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: P
         now, base_dir_id = database_time(connection), register(engine, two)
         leaving = removal.ensure_leaving(connection, base_dir_id, now)
         (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin(connection, base_dir_id, leaving, [job_id], BY_HAND, now)
+        removal.begin_removal(connection, base_dir_id, leaving, [job_id], BY_HAND, now)
     base_dirs.forget(engine, two, SMALL)
     assert not any(natural_contents(engine).values())
 
