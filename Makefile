@@ -147,9 +147,10 @@ proto: .venv/package ## Rebuild the wire messages from proto/
 	.venv/bin/python tools/build_proto.py
 
 .PHONY: docs
-docs: .venv/package ## Rebuild docs/schema.md and config/datasette.json from the schema, and the list of findings in docs/faults.md
+docs: .venv/package ## Rebuild docs/schema.md and config/datasette.json from the schema, the list of findings in docs/faults.md and the names in docs/python.md
 	.venv/bin/python tools/schema_docs.py
 	.venv/bin/python tools/finding_docs.py
+	.venv/bin/python tools/api_docs.py
 	.venv/bin/python tools/datasette_metadata.py
 
 .PHONY: lock

@@ -20,12 +20,14 @@ PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
 LOOKS_PATHS_UP = {
     "api.administration",
+    "api.job",
     "api.mindinsight",
-    "api.operations",
-    "api.removals",
     "api.store",
     "cli.verbs.gc",
     "cli.verbs.repair",
+    "operations.base_dirs",
+    "operations.health",
+    "operations.repair",
     "server.mindinsight.routes",
     "store.catalog.refs",
 }

@@ -27,8 +27,8 @@ for name, momentum in (("a", 0.9), ("b", 0.5), ("c", float("nan")), ("d", None))
     Log().train(network="Net", **given).write_lineage(base_dir / name)
 with fresh_store(database) as store:
     store.ingest(base_dir)
-    above = store.filter_lineage({"momentum": {"gt": 0.6}})
-    ordered = store.filter_lineage({"sorted_name": "momentum", "sorted_type": "descending"})
+    above = store.lineage.filter({"momentum": {"gt": 0.6}})
+    ordered = store.lineage.filter({"sorted_name": "momentum", "sorted_type": "descending"})
     with store.engine.connect() as connection:
         view = connection.exec_driver_sql("SELECT train_id, momentum_share, momentum_kind FROM v_job ORDER BY 1").all()
     parts = store.get_lineage(base_dir, "./a", keys=["hyper_parameters"])

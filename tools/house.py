@@ -139,8 +139,8 @@ def journeys() -> dict[str, tuple[str, ...]]:
             store.ingest(first)
             new = _entered_by(lambda: store.ingest(second))
             nothing_new = _entered_by(lambda: store.ingest(second))
-            store.filter_lineage(_CONDITION)
-            asked = _entered_by(lambda: store.filter_lineage(_CONDITION))
+            store.lineage.filter(_CONDITION)
+            asked = _entered_by(lambda: store.lineage.filter(_CONDITION))
         served = asyncio.run(_entered_by_get(settings, "/api/v1/jobs?limit=2"))
     return dict(zip(JOURNEYS, (new, nothing_new, asked, served), strict=True))
 

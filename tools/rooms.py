@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store.catalog": BASE | STORE,
     "store.writes": BASE | STORE | {"store.catalog"},
     "store.admin": BASE | STORE,
-    "store.catalog.refs": BASE | STORE | {"store.catalog", "api.store", "query"},
+    "store.catalog.refs": BASE | STORE | {"store.catalog", "query"},
     "store.opened": BASE | STORE | {"store.catalog", "query.jobs"},
     "store": BASE | STORE,
     "ingest.decode": BASE | {"eventlog", "store.records"},
@@ -55,15 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "operations": BASE | {"eventlog", "ingest", "query", "store"},
     "collect": BASE | {"eventlog"},
     "api": BASE | {"ingest", "operations", "query", "store"},
-    "server": BASE | {"api", "query.condition_text"},
-    "cli": BASE
-    | {
-        "api",
-        "eventlog",
-        "server",
-        "query.condition_text",
-        "store.catalog.refs",
-    },
+    "server": BASE | {"api"},
+    "cli": BASE | {"api", "eventlog", "server"},
     "__main__": {"cli"},
     "": BASE | {"api", "collect"},
 }
@@ -79,7 +72,7 @@ LIVES_IN: dict[str, set[str]] = {
     "starlette": {"server"},
     "uvicorn": {"server"},
     "orjson": {"server"},
-    "prometheus_client": {"operations.monitoring", "api.metrics", "server"},
+    "prometheus_client": {"operations.monitoring", "operations.health", "server"},
 }
 """Which rooms may import a library."""
 

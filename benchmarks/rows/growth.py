@@ -96,7 +96,7 @@ def _ingested(database: Database, store: LineageStore, base_dir: Path) -> Timed:
         settle(database)
         with stopwatch() as seconds:
             store.ingest(base_dir)
-        store.forget(base_dir)
+        store.base_dirs.forget(base_dir)
         return seconds()
 
     return run
@@ -115,7 +115,7 @@ def _removed(database: Database, sizes: Sizes) -> Samples:
     _add(store, _GOING, jobs, sizes.samples_of_a_job)
     settle(database)
     with stopwatch() as seconds:
-        store.forget(_GOING)
+        store.base_dirs.forget(_GOING)
     return Samples((seconds(),), note=f"{sizes.removed_samples:,} samples of {jobs:,} jobs")
 
 
@@ -191,7 +191,7 @@ def _vacated(sizes: Sizes) -> Samples:
     def run(*, partitioned: bool) -> float:
         with _laid_out(sizes, partitioned=partitioned) as store:
             with stopwatch() as seconds:
-                removed = store.remove_jobs(CleanUp(older_than_s=0.0), _GOING)
+                removed = store.removal.remove(CleanUp(older_than_s=0.0), _GOING)
             assert removed.jobs == sizes.partition_jobs - 1
             return seconds()
 

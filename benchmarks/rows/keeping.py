@@ -99,7 +99,7 @@ def _gc(database: Database, sizes: Sizes) -> Samples:
             )  # if all were missing, it would look like an unmounted share
         many, few = sizes.vanished_jobs, sizes.vanished_jobs // _ONE_BY_ONE
         at_once = _removed(
-            database, store, base_dir_id, many, lambda _: store.remove_jobs(CleanUp(missing=True))
+            database, store, base_dir_id, many, lambda _: store.removal.remove(CleanUp(missing=True))
         )
         one_by_one = _removed(database, store, base_dir_id, few, partial(_remove_each, store))
         note = f"{many:,} jobs of {_SERIES * _STEPS} samples against {few:,}"
@@ -108,7 +108,7 @@ def _gc(database: Database, sizes: Sizes) -> Samples:
 
 def _remove_each(store: LineageStore, names: list[str]) -> None:
     for name in names:
-        store.remove_jobs(CleanUp(missing=True, condition={"summary_dir": {"eq": name}}))
+        store.removal.remove(CleanUp(missing=True, condition={"summary_dir": {"eq": name}}))
 
 
 def _removed(
@@ -126,7 +126,7 @@ def _removed(
         settle(database)
         with stopwatch() as seconds:
             remove(names)
-        assert [job.train_id for job in store.train_jobs()] == ["./job_1"]
+        assert [job.train_id for job in store.lineage.jobs()] == ["./job_1"]
         return seconds() / jobs
 
     return run

@@ -92,7 +92,7 @@ def _load(database: Database, sizes: Sizes) -> _Load:
     ):
         number = sizes.jobs + len(paths)
         await_jobs(store.engine, number, partial(os.path.exists, f"/proc/{server}"), _STORED_WITHIN_S)
-        while store.findings():  # until the daemon has read them, too
+        while store.health.findings():  # until the daemon has read them, too
             time.sleep(0.5)
         end = time.monotonic() + sizes.live_seconds
         asked = [clients.submit(_ask, address, which, end, paths) for which in range(CLIENTS)]

@@ -100,7 +100,7 @@ def _rest(
     theirs = ask("mindinsight", "serve", str(base_dir))[1]
     with fresh("sqlite") as url, LineageStore(url) as store:
         store.ingest(base_dir)
-        first = store.train_jobs(limit=1)[0].train_id
+        first = store.lineage.jobs(limit=1)[0].train_id
         with served(url) as (_, address):
             _load_jobs(theirs, loaded)
             answer = _asked(address, request)

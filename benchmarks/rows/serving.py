@@ -51,7 +51,7 @@ def _page(database: Database, sizes: Sizes) -> Samples:
 
         def python() -> object:
             asked = {**_QUESTION, "limit": 20}
-            answer = store.filter_lineage(asked, base_dir=BASE_DIR, count=False)
+            answer = store.lineage.filter(asked, base_dir=BASE_DIR, count=False)
             return [job["summary_dir"] for job in answer["object"]]
 
         assert rest() == python(), "answers differ"
@@ -65,7 +65,7 @@ def _buckets(database: Database, sizes: Sizes) -> Samples:
     base_dir = corpora.c1(sizes.events)
     with fresh(database) as url, LineageStore(url) as store:
         store.ingest(base_dir)
-        ((job, tags),) = ((job, store.tags(base_dir, job.train_id)) for job in store.train_jobs())
+        ((job, tags),) = ((job, store.tags(base_dir, job.train_id)) for job in store.lineage.jobs())
         series = (base_dir, job.train_id, tags["scalar"][0])
         ours, every = partial(store.buckets, [series]), partial(store.scalars, *series)
         assert sum(ours()[0].columns["count"]) == len(every())

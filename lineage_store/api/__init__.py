@@ -13,8 +13,9 @@ from lineage_store.api.mindinsight import (
     get_summary_lineage,
     refreshed_page,
 )
-from lineage_store.api.store import LineageStore
+from lineage_store.api.store import LineageStore, find_job
 from lineage_store.paths import PathLike, place_of, real_path
+from lineage_store.query.condition_text import combined, counts_from_now, read_removal
 from lineage_store.store.database.cancelling import Cancellation
 from lineage_store.store.opened import asked_again
 
@@ -24,9 +25,13 @@ __all__ = [
     "PathLike",
     "answer_of",
     "asked_again",
+    "combined",
+    "counts_from_now",
     "filter_summary_lineage",
+    "find_job",
     "get_summary_lineage",
     "place_of",
+    "read_removal",
     "real_path",
     "refreshed_page",
 ]

@@ -15,15 +15,18 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import Finding
+from lineage_store.operations import health
+from lineage_store.operations.health import Measures
+from lineage_store.operations.health import collector as collector
 from lineage_store.paths import PathLike, real_path
 from lineage_store.store.database import db
 from lineage_store.store.opened import default_url
 from lineage_store.store.schema import upgrade
+from lineage_store.store.schema.upgrade import HEAD as HEAD
 
 if TYPE_CHECKING:
     from lineage_store.ingest.daemon.status_file import DaemonStatus
     from lineage_store.operations.backup import Restored
-    from lineage_store.operations.health import Measures
     from lineage_store.operations.store_copy import StoreCopy
 
 
@@ -35,11 +38,6 @@ def database_url(settings: Settings) -> str:
 def shown_url(settings: Settings) -> str:
     """Return the same URL without a password."""
     return db.safe_url(database_url(settings))
-
-
-def schema_needed() -> str:
-    """Return the schema version that this release needs."""
-    return upgrade.HEAD
 
 
 def schema_found(settings: Settings) -> str | None:
@@ -173,8 +171,6 @@ def doctor(settings: Settings, paths: Sequence[PathLike]) -> Iterator[Finding]:
 
 def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[DaemonStatus]:
     """Return the status of the daemons of this host for one base dir, or for each; needs no answer of the database."""
-    from lineage_store.operations import health
-
     return health.daemons(database_url(settings), None if base_dir is None else real_path(base_dir))
 
 
@@ -182,16 +178,12 @@ def findings_without_database(
     settings: Settings, base_dir: PathLike | None, error: DatabaseUnavailableError
 ) -> Sequence[Finding]:
     """Return what is wrong with ingest while the store cannot be opened, including `error`."""
-    from lineage_store.operations import health
-
     path = None if base_dir is None else real_path(base_dir)
     return health.findings_without_database(database_url(settings), path, error)
 
 
 def measures_without_store(settings: Settings, error: Exception) -> Measures:
     """Return the status of a store that cannot be opened, as numbers for a monitor."""
-    from lineage_store.operations import health
-
     return health.measure_without(database_url(settings), error)
 
 

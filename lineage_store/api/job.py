@@ -6,18 +6,29 @@ samples, and NumPy, on first use: questions about lineage do not wait for these 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
-from lineage_store.paths import PathLike
+from lineage_store.errors import (
+    DatabaseUnavailableError,
+    LineageParamValueError,
+    SampleNotFoundError,
+    TrainJobNotFoundError,
+)
+from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
+from lineage_store.paths import PathLike, real_path
 from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
-from lineage_store.store.opened import OpenedStore, all_asked_again, find_job
-from lineage_store.texts import shown
+from lineage_store.store.catalog import refs
+from lineage_store.store.opened import Opened, all_asked_again, find_job, stored_id
+from lineage_store.texts import check_text, shown, to_stored
 
 if TYPE_CHECKING:
     from lineage_store.query import samples
+    from lineage_store.query.status import JobReport
+    from lineage_store.query.table import Table
+    from lineage_store.store.catalog.refs import JobLike
 
 
 MOST_POINTS = 100_000
@@ -38,14 +49,16 @@ class ChosenPayloads(Chosen, total=False):
 
 
 @all_asked_again
-class Samples(OpenedStore):
+class Samples:
     """A store that returns samples."""
+
+    opened: Opened
 
     def tags(self, base_dir: PathLike, train_id: str) -> dict[str, list[str]]:
         """Return the tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (session, _, job_id):
+        with self.opened.job(base_dir, train_id) as (session, _, job_id):
             return samples.tags(session, job_id)
 
     def scalars(
@@ -68,7 +81,7 @@ class Samples(OpenedStore):
         """
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (session, _, job_id):
+        with self.opened.job(base_dir, train_id) as (session, _, job_id):
             return samples.scalars(session, job_id, tag, **chosen)
 
     def recorded_scalars(
@@ -80,7 +93,7 @@ class Samples(OpenedStore):
         """
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (session, _, job_id):
+        with self.opened.job(base_dir, train_id) as (session, _, job_id):
             return samples.recorded_scalars(session, job_id, tag)
 
     def recorded_payloads(
@@ -100,7 +113,7 @@ class Samples(OpenedStore):
         """
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (session, place, job_id):
+        with self.opened.job(base_dir, train_id) as (session, place, job_id):
             job, wanted = (str(place.path), train_id), (plugin, tag)
             return samples.recorded_payloads(session, job, job_id, wanted, choose, most_long)
 
@@ -139,7 +152,7 @@ class Samples(OpenedStore):
         first, end = samples.step_bounds(start, stop)
         ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
         found: list[Sequence[samples.Series]] = []
-        with self._reading() as session:
+        with self.opened.read() as session:
             for base_dir, train_id, tag in tags:
                 found.append([])
                 with suppress(*ignored):
@@ -187,7 +200,7 @@ class Samples(OpenedStore):
         """Return how many histograms, images and the like a tag has: one for each step."""
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (session, _, job_id):
+        with self.opened.job(base_dir, train_id) as (session, _, job_id):
             return samples.count_payloads(session, job_id, plugin, tag, **chosen)
 
     def _payloads(
@@ -195,5 +208,115 @@ class Samples(OpenedStore):
     ) -> list[samples.PayloadSample]:
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (session, place, job_id):
+        with self.opened.job(base_dir, train_id) as (session, place, job_id):
             return samples.payloads(session, str(place.path), train_id, job_id, plugin, tag, **chosen)
+
+    def get_lineage(
+        self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return one job's lineage in the shape of MindInsight 0.7.
+
+        Args:
+            keys: some of hyper_parameters, algorithm, train_dataset, valid_dataset, model, metric, dataset_graph,
+                user_defined; None for all but the last.
+
+        Raises:
+            TrainJobNotFoundError: the store knows no such job.
+            LineageParamSummaryPathError: the store does not know the base dir.
+            LineageFileNotFoundError: the job has no lineage.
+            LineageParamTypeError, LineageParamValueError: `keys` is no list of these names, or the id is no text.
+        """
+        from lineage_store.query import jobs, mindinsight_shapes
+
+        stored_id(train_id)  # raises when it is no text
+        shown = mindinsight_shapes.read_keys(keys)
+        with self.opened.job(base_dir, train_id) as (session, place, job_id):
+            row = jobs.one(session, job_id, mindinsight_shapes.want_of_keys(shown))
+        return mindinsight_shapes.one_job(row, os.path.normpath(place.path / train_id), shown)
+
+    def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
+        """Return the results of every evaluation of a job, in order: a row for each metric, with number and time.
+
+        Raises TrainJobNotFoundError, SampleNotFoundError: there is no such job, or no such metric (with the closest).
+        """
+        from lineage_store.query.comparison import evaluation_table
+
+        if metric is not None:
+            check_text("metric", metric)
+        place = self.opened.ask(lambda session: refs.find_one(session, job))
+        with self.opened.job(*place) as (session, _, _):
+            return evaluation_table(session, place, metric)
+
+    def annotate(
+        self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
+    ) -> None:
+        """Set the label (0 to 10) or the remark (up to 128 characters) of a job; None leaves the old one.
+
+        When this returns, they are on the disk.
+
+        Raises:
+            LineageParamTypeError, LineageParamValueError: a value is not allowed, or neither is given.
+            TrainJobNotFoundError: the store knows no such job.
+            LineageParamSummaryPathError: the store does not know the base dir.
+            ReadOnlyStoreError: the store is open for reading only.
+            DatabaseUnavailableError: the primary cannot be written to now, even if a standby answers questions.
+        """
+        from lineage_store.store.database import db
+        from lineage_store.store.writes import jobs as remarks
+
+        db.require_writable(self.opened.primary)
+        changes = _annotation(tag, remark)
+        try:
+            with self.opened.read(self.opened.engine) as session:
+                place, _ = find_job(session, base_dir, train_id)
+            with self.opened.named_failures(), db.writing(self.opened.engine) as session:
+                now = session.now()
+                remarks.annotate(session, place.id, to_stored(train_id), changes, now)
+        except DatabaseUnavailableError as error:
+            if self.opened.standby is not None:
+                more = (
+                    f"Labels and remarks are written there; questions are answered by {self.opened.standby}."
+                )
+                error.hint = f"{error.hint or ''} {more}".lstrip()
+            raise
+
+    def job_report(
+        self, base_dir: PathLike, train_id: str, *, parts: Collection[str] | None = None
+    ) -> JobReport:
+        """Return what the views show of one job. Raises TrainJobNotFoundError.
+
+        `parts`: read only these attributes of the report besides `job`; None: all. Some jobs have very many series.
+        """
+        from lineage_store.query import jobs
+        from lineage_store.query import status as statuses
+
+        path = real_path(base_dir)
+        with self.opened.read() as session:
+            found = statuses.read_job(session, to_stored(str(path)), stored_id(train_id), parts)
+        if found is None:
+            raise jobs.no_such_job(train_id, path)
+        return found
+
+    def evaluation_rows(self, base_dir: PathLike, train_id: str) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of v_metric of a job, in the order of its evaluations. Raises TrainJobNotFoundError."""
+        from lineage_store.query import status as statuses
+
+        with self.opened.job(base_dir, train_id) as (session, place, _):
+            return statuses.read_evaluations(session, to_stored(str(place.path)), to_stored(train_id))
+
+
+def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
+    from lineage_store.store.database.db import check_count
+
+    if tag is None and remark is None:
+        raise LineageParamValueError("Neither a tag nor a remark is given.")
+    if tag is not None:
+        check_count("tag", tag, least=0, most=LARGEST_LABEL)
+    if remark is not None:
+        check_text("remark", remark)
+    if remark is not None and len(remark) > LONGEST_REMARK:
+        raise LineageParamValueError(
+            f"The remark has {len(remark)} characters; {LONGEST_REMARK} are allowed."
+        )
+    given = {"tag": tag, "remark": None if remark is None else to_stored(remark)}
+    return {name: value for name, value in given.items() if value is not None}

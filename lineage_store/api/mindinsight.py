@@ -54,7 +54,7 @@ def filter_summary_lineage(
             calls in this process.
         refresh: None reads new lineage first, if no daemon does and the store can be written; True reads everything;
             False reads nothing.
-        count: as for `LineageStore.filter_lineage`.
+        count: as for `Lineage.filter`.
 
     Raises:
         LineageParamSummaryPathError: there is no such directory, and the store does not know it.
@@ -81,7 +81,7 @@ def refreshed_page(
     refresh: bool | None = None,
     count: bool = True,
 ) -> JobPage:
-    """Return the page of `LineageStore.job_page`, with new lineage read first as by `filter_summary_lineage`."""
+    """Return the page of `Lineage.page`, with new lineage read first as by `filter_summary_lineage`."""
     path = real_path(base_dir)
     wanted = checked(condition, path)
     return _found(store, path, wanted, want_rows(wanted, names), refresh, count=count)
@@ -103,7 +103,7 @@ def _found(
         _require_jobs(store, path)
         _refresh(store, path, refresh)
     try:
-        found = store._page(wanted, want, path, count=count)
+        found = store.lineage.ask_page(wanted, want, path, count=count)
     except LineageParamSummaryPathError:
         _require_jobs(store, path)  # may raise a more specific error
         raise
@@ -136,7 +136,7 @@ def get_summary_lineage(
     read_keys(keys)
     with _opened(store) as opened:
         base_dir, train_id = _job_place(opened, summary_dir)
-        if lease.is_known(opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):
+        if lease.is_known(opened.opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):
             _refresh(opened, base_dir, refresh, only=train_id)
         try:
             return opened.get_lineage(base_dir, train_id, keys)
@@ -177,10 +177,10 @@ def _refresh(store: LineageStore, path: Path, wanted: bool | None, only: str | N
     except DatabaseUnavailableError:
         return  # the store has logged that the primary does not answer; a standby does
     if wanted:
-        refreshing.refresh_all(engine, path, store.settings)
+        refreshing.refresh_all(engine, path, store.opened.settings)
     else:
         jobs = None if only is None else {to_stored(only)}
-        refreshing.refresh_lineage(engine, path, store.settings, jobs)
+        refreshing.refresh_lineage(engine, path, store.opened.settings, jobs)
 
 
 def _require_jobs(store: LineageStore, path: Path) -> None:
@@ -189,7 +189,7 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
     from lineage_store.store.catalog import registry
     from lineage_store.store.database.db import reading
 
-    with reading(store.read_engine) as session:
+    with reading(store.opened.read_engine) as session:
         base_dir_id = registry.base_dir_id(session, paths.stored_path(path))
         if base_dir_id is not None and registry.has_jobs(session, base_dir_id):
             return
@@ -197,7 +197,7 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")
     from lineage_store.ingest.scan import survey
 
-    found = survey.find_files(path, store.settings)
+    found = survey.find_files(path, store.opened.settings)
     if not (found.files or found.unreadable):
         deeper = f"Deeper directories hold some, such as {', '.join(found.too_deep)}: set recursive = true."
         raise LineageFileNotFoundError(
@@ -210,10 +210,10 @@ def _job_place(store: LineageStore, summary_dir: PathLike) -> tuple[Path, str]:
     """Return (base dir, train id) of a job's directory."""
     from lineage_store.ingest import lease
 
-    place = place_of(summary_dir, set(store.base_dirs()))
+    place = place_of(summary_dir, set(store.base_dirs))
     if place is None:
         above = real_path(os.path.dirname(os.path.normpath(absolute_path(summary_dir))))
-        if lease.overlapping(store.read_engine, above) is not None:
+        if lease.overlapping(store.opened.read_engine, above) is not None:
             # the parent cannot become a base dir, as it overlaps with a known one: the directory is one itself
             return real_path(summary_dir), "./"
         place = place_of(summary_dir, {str(above)})

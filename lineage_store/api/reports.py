@@ -1,4 +1,4 @@
-"""The types of arguments and results of `LineageStore`: for annotations, and to make an argument (`CleanUp`)."""
+"""The types of arguments and results of `LineageStore` and its nouns: for annotations, and to make a `CleanUp`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from lineage_store.operations.removal import CleanUp as CleanUp
 from lineage_store.operations.removal import ExpiredJob as ExpiredJob
 from lineage_store.operations.removal import LongSeries as LongSeries
 from lineage_store.operations.removal import RemovableJob as RemovableJob
-from lineage_store.operations.removal import Removal as Removal
 from lineage_store.operations.removal import RemovalPlan as RemovalPlan
-from lineage_store.operations.removal import RemovedJob as RemovedJob
 from lineage_store.operations.removal import Restored as Restored
 from lineage_store.operations.removal import ThinTotal as ThinTotal
 from lineage_store.operations.removal import Total as Total
@@ -23,9 +21,12 @@ from lineage_store.operations.removal import total as total
 from lineage_store.operations.repair import Reread as Reread
 from lineage_store.operations.verify import FileVerdict as FileVerdict
 from lineage_store.operations.why import Verdict as Verdict
+from lineage_store.query.changes import MOST_CHANGES as MOST_CHANGES
 from lineage_store.query.changes import Change as Change
 from lineage_store.query.changes import ChangeKind as ChangeKind
-from lineage_store.query.changes import Changes as Changes
+from lineage_store.query.changes import ChangePage as ChangePage
+from lineage_store.query.changes import Follower as Follower
+from lineage_store.query.changes import Now as Now
 from lineage_store.query.export.exporting import ExportedFile as ExportedFile
 from lineage_store.query.export.exporting import ExportProgress as ExportProgress
 from lineage_store.query.export.exporting import ExportReport as ExportReport
@@ -43,5 +44,7 @@ from lineage_store.query.status import StoreStatus as StoreStatus
 from lineage_store.query.table import Table as Table
 from lineage_store.store.admin.obstacles import WriteAheadLog as WriteAheadLog
 from lineage_store.store.admin.read_only_sql import Answer as Answer
+from lineage_store.store.catalog.registry import PastRemoval as PastRemoval
+from lineage_store.store.catalog.registry import RemovedJob as RemovedJob
 from lineage_store.store.database.standby import Replay as Replay
 from lineage_store.store.writes.removal import Holdings as Holdings

@@ -1,450 +1,159 @@
-"""`LineageStore`: an open store, the façade of ingest, query and operations.
+"""`LineageStore`: an open store with its nouns, of which `Lineage` is here.
 
-Does not know SQL nor log formats: it opens transactions and calls ingest, query and operations. Importing this class
-loads neither SQLAlchemy nor NumPy: methods import what they call, so that a program waits only for what it uses.
+Does not know SQL nor log formats: a method has the public documentation, and calls ingest, query or operations.
+Importing this class loads neither SQLAlchemy nor NumPy: methods import what they call, so that a program waits only for
+what it uses.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar, Unpack
 
-from lineage_store.api.changes import Following
-from lineage_store.api.exports import Exports
 from lineage_store.api.job import Chosen, Samples
-from lineage_store.api.metrics import metrics_at
-from lineage_store.api.operations import Operations
-from lineage_store.errors import (
-    DatabaseUnavailableError,
-    LineageParamValueError,
-    SampleNotFoundError,
-    TrainJobNotFoundError,
-)
-from lineage_store.fields import LARGEST_LABEL, LONGEST_REMARK
+from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
 from lineage_store.paths import PathLike, absolute_path, real_path
+from lineage_store.query.export.file_formats import FORMATS
 from lineage_store.states import JobState, Outcome
+from lineage_store.store import opened
 from lineage_store.store.catalog import refs
-from lineage_store.store.catalog.refs import find_each, find_one
 from lineage_store.store.database.session import Session
-from lineage_store.store.opened import OpenedStore, all_asked_again, find_job, stored_id
-from lineage_store.texts import check_text, from_stored, to_stored
+from lineage_store.store.opened import Opened, asked_again, stored_id
+from lineage_store.texts import check_text
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from lineage_store.config import Settings
     from lineage_store.ingest.report import IngestReport, Progress
     from lineage_store.ingest.scan.survey import IngestPlan
+    from lineage_store.operations.base_dirs import BaseDirs
+    from lineage_store.operations.health import Health
+    from lineage_store.operations.removal import Removal
+    from lineage_store.operations.repair import Repair
+    from lineage_store.query.changes import Changes
     from lineage_store.query.condition import SearchCondition
+    from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.job_sql import Want
     from lineage_store.query.jobs import Columns, Explanation, JobPage, JobRow
     from lineage_store.query.status import JobContents
     from lineage_store.query.table import Table
-    from lineage_store.store.catalog.refs import JobLike, JobsLike
+    from lineage_store.store.admin.read_only_sql import Answer
+    from lineage_store.store.catalog.refs import JobsLike
 
-
-# ---- Questions about trainings: which match a condition, the lineage of one, names and values; labels and remarks
-# In: conditions, base dirs, train ids. Out: plain dicts in MindInsight's shapes, frozen rows. Promises: an invalid
-# condition raises before anything is read. Does not know SQL.
-
-
-@all_asked_again
-class Questions(OpenedStore):
-    """A store that answers questions about trainings."""
-
-    def filter_lineage(
-        self,
-        condition: Mapping[str, Any] | None = None,
-        *,
-        base_dir: PathLike | None = None,
-        count: bool = True,
-    ) -> dict[str, Any]:
-        """Return the lineage of the matching jobs, in MindInsight's shape: `{"customized", "object", "count"}`.
-
-        Args:
-            condition: the documented search_condition; None for all jobs.
-            base_dir: None for all base dirs; if there are several, each object then names its own as `base_dir`.
-            count: False leaves `count` None unless it follows from the page: among very many jobs, counting the matches
-                takes much longer than finding a page.
-
-        Raises:
-            LineageSearchConditionParamError: the condition is refused; the message says why and what is allowed.
-            LineageParamSummaryPathError: the store does not know the base dir.
-        """
-        from lineage_store.query import mindinsight_shapes
-
-        wanted = checked(condition, base_dir)
-        found = self._page(wanted, mindinsight_shapes.want_of(wanted), base_dir, count=count)
-        return mindinsight_shapes.answer(found, wanted)
-
-    def job_page(
-        self,
-        condition: Mapping[str, Any] | None = None,
-        names: Iterable[str] = (),
-        *,
-        base_dir: PathLike | None = None,
-        count: bool = True,
-    ) -> JobPage:
-        """Return a page of the matching jobs as rows: all that the store knows of a job, and its lineage.
-
-        Args:
-            condition, base_dir, count: as for `filter_lineage`; `lineage_type` without `dataset` leaves out the graph.
-            names: the names of further values, as for `job_columns`, such as `metric_best/NAME`.
-
-        Raises: as `filter_lineage`; LineageSearchConditionParamError when a name is refused.
-        """
-        wanted = checked(condition, base_dir)
-        return self._page(wanted, want_rows(wanted, names), base_dir, count=count)
-
-    def _page(
-        self, wanted: SearchCondition, want: Want, base_dir: PathLike | None, *, count: bool
-    ) -> JobPage:
-        from lineage_store.query import jobs
-
-        with self._reading() as session:
-            return jobs.page(session, wanted, want, _ids_of(session, base_dir), count=count)
-
-    def iter_lineage(
-        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the object of every matching job, in order; paging keys of the condition are ignored.
-
-        No transaction is open while the caller works, so it may take its time. Which jobs match, and their order, is
-        determined at the first step, and kept in sixteen bytes per job. Their data is read 500 jobs at a time, in its
-        state at that moment; jobs that were removed by then are left out.
-        """
-        from lineage_store.query import jobs, mindinsight_shapes
-
-        wanted, engine = checked(condition, base_dir), self.read_engine  # the same one throughout
-        with self._reading(engine) as session:
-            ids = _ids_of(session, base_dir)
-        for part in jobs.each(
-            partial(self._reading, engine), wanted, mindinsight_shapes.want_of(wanted), ids
-        ):
-            yield from mindinsight_shapes.objects(part, wanted)
-
-    def job_columns(
-        self,
-        condition: Mapping[str, Any] | None = None,
-        names: Sequence[str] = (),
-        *,
-        base_dir: PathLike | None = None,
-        most: int | None = 100_000,
-        every: bool = False,
-        own: bool = True,
-    ) -> Columns:
-        """Return the first `most` matching jobs (None: all) as columns, of one snapshot: for tables and plots of many.
-
-        Args:
-            condition: the documented search_condition; paging keys are ignored.
-            names: the names of the value columns: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`,
-                `user_defined/NAME`.
-            every: also return jobs that have no lineage (yet), unless the condition has an order.
-            own: False leaves the columns empty that are about the job itself, from `state` to `last_event_at`; `names`
-                may name single ones.
-
-        Raises:
-            LineageSearchConditionParamError: the condition or a name is refused.
-            LineageParamTypeError, LineageParamValueError: `most` is no whole number from 1, nor None.
-            LineageParamSummaryPathError: the store does not know the base dir.
-        """
-        from lineage_store.query import jobs
-        from lineage_store.query.condition_dict import read_subject
-        from lineage_store.query.job_sql import Want
-        from lineage_store.store.database.db import check_count
-
-        if most is not None:
-            check_count("most", most)
-        wanted = checked(condition, base_dir)
-        want = Want(own=own, names=tuple((name, read_subject(name)) for name in names))
-        with self._reading() as session:
-            ids = _ids_of(session, base_dir)
-            return jobs.columns(session, wanted, want, ids, most=most, every=every)
-
-    def get_lineage(
-        self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
-    ) -> dict[str, Any]:
-        """Return one job's lineage in the shape of MindInsight 0.7.
-
-        Args:
-            keys: some of hyper_parameters, algorithm, train_dataset, valid_dataset, model, metric, dataset_graph,
-                user_defined; None for all but the last.
-
-        Raises:
-            TrainJobNotFoundError: the store knows no such job.
-            LineageParamSummaryPathError: the store does not know the base dir.
-            LineageFileNotFoundError: the job has no lineage.
-            LineageParamTypeError, LineageParamValueError: `keys` is no list of these names, or the id is no text.
-        """
-        from lineage_store.query import jobs, mindinsight_shapes
-
-        stored_id(train_id)  # raises when it is no text
-        shown = mindinsight_shapes.read_keys(keys)
-        with self._job(base_dir, train_id) as (session, place, job_id):
-            row = jobs.one(session, job_id, mindinsight_shapes.want_of_keys(shown))
-        return mindinsight_shapes.one_job(row, os.path.normpath(place.path / train_id), shown)
-
-    def explain(
-        self,
-        condition: Mapping[str, Any] | None = None,
-        *,
-        base_dir: PathLike | None = None,
-        count: bool = True,
-    ) -> Explanation:
-        """Return the SQL that `filter_lineage` runs, with parameters and the database's plans; print it to read it."""
-        from lineage_store.query import jobs, mindinsight_shapes
-
-        wanted = checked(condition, base_dir)
-        want = mindinsight_shapes.want_of(wanted)
-        with self._reading() as session:
-            return jobs.explain(session, wanted, want, _ids_of(session, base_dir), count=count)
-
-    def require_names(
-        self,
-        condition: Mapping[str, Any] | None = None,
-        names: Iterable[str] = (),
-        *,
-        base_dir: PathLike | None = None,
-    ) -> None:
-        """Raise an error for metrics and user-defined values that no job of the store has, such as misspelt ones.
-
-        `filter_lineage` treats them as missing values, as MindInsight does. Call this first if a person typed them.
-
-        Args:
-            condition: a search_condition; names of its comparisons and its order are checked.
-            names: further names to check, such as `metric/accuracy`; fields are allowed.
-
-        Raises:
-            LineageSearchConditionParamError: no job has one of them; the message names the closest.
-        """
-        from lineage_store.query.condition import named_by
-        from lineage_store.query.condition_dict import read_subject
-        from lineage_store.query.vocabulary import require
-
-        wanted = checked(condition, base_dir)
-        asked = [*named_by(wanted), *map(read_subject, names)]
-        with self._reading() as session:
-            require(session, asked)
-
-    def names(self) -> dict[str, list[str]]:
-        """Return the names of metrics and user-defined values by prefix, the most frequent first.
-
-        The prefixes are `metric`, `metric_best`, `metric_first` and `user_defined`, without the slash.
-        """
-        from lineage_store.query.vocabulary import all_names
-
-        with self._reading() as session:
-            return dict(all_names(session))
-
-    def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
-        """Return the values of a field, `metric/NAME` or `user_defined/NAME`, each with the number of jobs.
-
-        The `most` most frequent are returned, in this order. Of texts, only those that contain `part` are returned; the
-        case of A to Z does not matter.
-
-        Raises:
-            LineageSearchConditionParamError: there is no such field.
-            LineageParamTypeError, LineageParamValueError: `part` is no text, or `most` no whole number from 1.
-        """
-        from lineage_store.query.condition_dict import read_subject
-        from lineage_store.query.vocabulary import known_values
-        from lineage_store.store.database.db import check_count
-
-        check_count("most", most)
-        check_text("part", part)
-        subject = read_subject(name)
-        with self._reading() as session:
-            return known_values(session, subject, part, most)
-
-    def annotate(
-        self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
-    ) -> None:
-        """Set the label (0 to 10) or the remark (up to 128 characters) of a job; None leaves the old one.
-
-        When this returns, they are on the disk.
-
-        Raises:
-            LineageParamTypeError, LineageParamValueError: a value is not allowed, or neither is given.
-            TrainJobNotFoundError: the store knows no such job.
-            LineageParamSummaryPathError: the store does not know the base dir.
-            ReadOnlyStoreError: the store is open for reading only.
-            DatabaseUnavailableError: the primary cannot be written to now, even if a standby answers questions.
-        """
-        from lineage_store.store.database import db
-        from lineage_store.store.writes import jobs as remarks
-
-        db.require_writable(self._primary)
-        changes = _annotation(tag, remark)
-        try:
-            with self._reading(self.engine) as session:
-                place, _ = find_job(session, base_dir, train_id)
-            with self._named_failures(), db.writing(self.engine) as session:
-                now = session.now()
-                remarks.annotate(session, place.id, to_stored(train_id), changes, now)
-        except DatabaseUnavailableError as error:
-            if self._standby is not None:
-                more = f"Labels and remarks are written there; questions are answered by {self._standby}."
-                error.hint = f"{error.hint or ''} {more}".lstrip()
-            raise
-
-
-def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
-    """Parse a search_condition; absolute paths in it must be below the base dir."""
-    from lineage_store.query.condition_dict import parse
-
-    return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
-
-
-def want_rows(condition: SearchCondition, names: Iterable[str]) -> Want:
-    """Return what `job_page` shows of the jobs that match a condition, with these further values."""
-    from lineage_store.query.condition_dict import read_subject
-    from lineage_store.query.job_sql import Want
-
-    subjects = tuple((name, read_subject(name)) for name in dict.fromkeys(names))
-    return Want(own=True, lineage=True, dataset=condition.shows_dataset, names=subjects)
-
-
-def _ids_of(session: Session, base_dir: PathLike | None) -> list[int] | None:
-    """Return the id of the base dir at a path as a list of one, or None for None, which means all."""
-    return None if base_dir is None else [refs.find(session, base_dir).id]
-
-
-def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
-    from lineage_store.store.database.db import check_count
-
-    if tag is None and remark is None:
-        raise LineageParamValueError("Neither a tag nor a remark is given.")
-    if tag is not None:
-        check_count("tag", tag, least=0, most=LARGEST_LABEL)
-    if remark is not None:
-        check_text("remark", remark)
-    if remark is not None and len(remark) > LONGEST_REMARK:
-        raise LineageParamValueError(
-            f"The remark has {len(remark)} characters; {LONGEST_REMARK} are allowed."
-        )
-    given = {"tag": tag, "remark": None if remark is None else to_stored(remark)}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-# ---- Which base dirs and jobs the store knows
-# In: base dirs, train ids, pages. Out: paths, frozen rows. Promises: `train_jobs` returns a page of jobs, a thousand
-# unless `limit` says otherwise. Does not know SQL.
-
-
+T = TypeVar("T")
+EXPORT_FORMATS = tuple(FORMATS)
 LISTED_JOBS = 1_000
+SQL_TIMEOUT_S = 60.0
+"""How long a statement of the user may take until its first row, unless they say."""
 
 
-@all_asked_again
-class Jobs(OpenedStore):
-    """A store that lists what it knows."""
+class LineageStore(Samples):
+    """A lineage store: a SQLite file or a PostgreSQL database. Threads may share it.
 
-    def base_dirs(self) -> list[str]:
-        """Return the paths of all base dirs of the store, sorted."""
-        from lineage_store.store.catalog import registry
+    Args:
+        url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
+            the user's state directory. The hot standby of the setting `read_database_url` answers questions if it has
+            everything that this store has written, or if the primary does not answer.
+        settings: all settings, in place of those from environment and configuration file.
+        create: whether to make a store in a missing or empty database; otherwise that is an error.
+        read_only: never write, create or upgrade anything, neither in the database nor in a file (except the two files
+            that SQLite itself puts beside its database). A role that may only read suffices, and so does a PostgreSQL
+            standby. Methods that write raise ReadOnlyStoreError.
 
-        with self._reading() as session:
-            return [from_stored(path) for _, path in registry.base_dirs(session)]
+    It opens `pool_size` connections at most. What it can do is spread over its nouns: `lineage`, `base_dirs`,
+    `changes`, `health`, `repair` and `removal`. Any of their methods, and of this class, may raise
+    LineageQuerySummaryDataError when the database fails; its subclass DatabaseUnavailableError says why.
 
-    def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
-        """Return the base dirs that have a job of this id; `removed`: also those from which it was removed."""
-        from lineage_store.store.catalog import registry
+    A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a JobRow.
+    Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
 
-        stored = stored_id(train_id)
-        with self._reading() as session:
-            return [
-                from_stored(path)
-                for number, path in registry.base_dirs(session)
-                if registry.job_id(session, number, stored) is not None
-                or (removed and registry.of_job(session, number, stored) is not None)
-            ]
+    Raises:
+        ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
+        SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
+        PermissionDeniedError: the role or user may not read the database.
+        DatabaseUnavailableError: the database is unreachable or locked, or there is no such file. With a standby, the
+            store opens, and methods that need the primary raise this.
+    """
 
-    def train_jobs(
+    def __init__(
         self,
-        base_dir: PathLike | None = None,
+        url: str | None = None,
         *,
-        state: str | None = None,
-        outcome: str | None = None,
-        train_ids: Iterable[str] | None = None,
-        with_samples: bool = False,
-        limit: int = LISTED_JOBS,
-        page: int = 0,
-        after: str | None = None,
-    ) -> list[JobRow]:
-        """Return a page of the jobs of a base dir, or of all, most recently updated first.
+        settings: Settings | None = None,
+        create: bool = True,
+        read_only: bool = False,
+    ) -> None:
+        self.opened = Opened(url, settings=settings, create=create, read_only=read_only)
+        """Its settings, its URL without a password, its connections, and `snapshot()`."""
 
-        A reader who goes from page to page by `after` gets each job once, unless the job changes meanwhile: then it
-        moves to the beginning of the list.
+    def close(self) -> None:
+        """Close the database connections; a connection in use by another thread closes when that thread is done."""
+        self.opened.close()
 
-        Args:
-            state: only jobs in this state: reading, live, stalled, finished or missing.
-            outcome: only jobs with this outcome: completed, failed or interrupted.
-            train_ids: only jobs with one of these ids.
-            with_samples: only jobs that recorded scalars, histograms, images and the like.
-            limit: the number of jobs in a page.
-            page: the number of the page, from 0; finding a page takes as long as reading all pages before it.
-            after: the `cursor` of the last job of the page before; finds the next page at once.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises:
-            LineageParamTypeError, LineageParamValueError: an argument is invalid.
-            LineageParamSummaryPathError: the store does not know the base dir.
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LineageStore({self.opened.url!r})"
+
+    @property
+    def engine(self) -> Engine:
+        """The primary's SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not.
+
+        Raises if its schema does not fit, or if it does not answer the first check of that.
         """
-        from lineage_store.query import jobs
-        from lineage_store.store.database.db import Page
+        return self.opened.engine
 
-        part = Page(limit, page)
-        for name, word, words in (("state", state, JobState), ("outcome", outcome, Outcome)):
-            if word is None:
-                continue
-            check_text(name, word)
-            if word not in set[str](words):
-                raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
-        with self._reading() as session:
-            ids = _ids_of(session, base_dir)
-            named = None if train_ids is None else list(map(stored_id, train_ids))
-            return jobs.newest(
-                session,
-                ids,
-                state=state,
-                outcome=outcome,
-                train_ids=named,
-                with_samples=with_samples,
-                after=after,
-                page=part,
-            )
+    # --- nouns ------------------------------------------------------------------------------------------------------
 
-    def count_jobs(self, base_dir: PathLike | None = None) -> int:
-        """Return the number of jobs of a base dir, or of all."""
-        from lineage_store.query import jobs
+    @property
+    def lineage(self) -> Lineage:
+        """The lineage of jobs: in MindInsight's shapes, as columns, or as pages of jobs."""
+        return Lineage(self.opened)
 
-        with self._reading() as session:
-            return jobs.count_jobs(session, _ids_of(session, base_dir))
+    @property
+    def base_dirs(self) -> BaseDirs:
+        """The base dirs: list, forget or move them."""
+        from lineage_store.operations.base_dirs import BaseDirs
 
-    def job_contents(
-        self, base_dir: PathLike, train_ids: Sequence[str], *, most_tags: int | None = None
-    ) -> dict[str, JobContents]:
-        """Return the numbers of log files and the tags of jobs, by train id, without jobs that the store lacks.
+        return BaseDirs(self.opened)
 
-        `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
-        """
-        from lineage_store.query import status
+    @property
+    def removal(self) -> Removal:
+        """Which jobs leave the store, by rules or by the policies of the settings, and how they come back."""
+        from lineage_store.operations.removal import Removal
 
-        for train_id in train_ids:
-            stored_id(train_id)  # raises when it is no text
-        with self._reading() as session:
-            place = refs.find(session, base_dir)
-            return status.job_contents(session, place.id, train_ids, most_tags)
+        return Removal(self.opened)
 
+    @property
+    def repair(self) -> Repair:
+        """Problems of log files and jobs: list, explain, verify, and read again."""
+        from lineage_store.operations.repair import Repair
 
-# ---- Answers for notebooks: jobs, evaluations and curves as tables, which convert to pandas, polars and Arrow
-# In: conditions, jobs, names. Out: `Table`. Promises: an invalid condition, job or name raises an error that says
-# what to do.
+        return Repair(self.opened)
 
+    @property
+    def health(self) -> Health:
+        """How the store and its ingest stand."""
+        from lineage_store.operations.health import Health
 
-@all_asked_again
-class Tables(Questions, Jobs, Samples, Operations):
-    """A store that returns tables."""
+        return Health(self.opened)
+
+    @property
+    def changes(self) -> Changes:
+        """What changes in the store, from token to token."""
+        from lineage_store.query.changes import Changes
+
+        return Changes(self.opened)
+
+    # --- questions about jobs ---------------------------------------------------------------------------------------
 
     def jobs(
         self,
@@ -478,24 +187,53 @@ class Tables(Questions, Jobs, Samples, Operations):
 
         wanted, page = checked(condition, base_dir), Page(limit)
         named = [columns] if isinstance(columns, str) else columns
-        with self._reading() as session:
-            return job_table(session, wanted, _ids_of(session, base_dir), named, page.limit)
+        return self.opened.ask(
+            lambda session: job_table(session, wanted, refs.ids(session, base_dir), named, page.limit)
+        )
 
-    # A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a JobRow.
-    # Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
+    def explain(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
+    ) -> Explanation:
+        """Return the SQL that `lineage.filter` runs, with parameters and the database's plans; print it to read it."""
+        from lineage_store.query import jobs, mindinsight_shapes
 
-    def evaluations(self, job: JobLike, metric: str | None = None) -> Table:
-        """Return the results of every evaluation of a job, in order: a row for each metric, with number and time.
+        wanted = checked(condition, base_dir)
+        want = mindinsight_shapes.want_of(wanted)
+        return self.opened.ask(
+            lambda session: jobs.explain(session, wanted, want, refs.ids(session, base_dir), count=count)
+        )
 
-        Raises TrainJobNotFoundError, SampleNotFoundError: there is no such job, or no such metric (with the closest).
+    def names(self) -> dict[str, list[str]]:
+        """Return the names of metrics and user-defined values by prefix, the most frequent first.
+
+        The prefixes are `metric`, `metric_best`, `metric_first` and `user_defined`, without the slash.
         """
-        from lineage_store.query.comparison import evaluation_table
+        from lineage_store.query.vocabulary import all_names
 
-        if metric is not None:
-            check_text("metric", metric)
-        place = find_one(self, job)
-        with self._job(*place) as (session, _, _):
-            return evaluation_table(session, place, metric)
+        return dict(self.opened.ask(all_names))
+
+    def values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
+        """Return the values of a field, `metric/NAME` or `user_defined/NAME`, each with the number of jobs.
+
+        The `most` most frequent are returned, in this order. Of texts, only those that contain `part` are returned; the
+        case of A to Z does not matter.
+
+        Raises:
+            LineageSearchConditionParamError: there is no such field.
+            LineageParamTypeError, LineageParamValueError: `part` is no text, or `most` no whole number from 1.
+        """
+        from lineage_store.query.condition_dict import read_subject
+        from lineage_store.query.vocabulary import known_values
+        from lineage_store.store.database.db import check_count
+
+        check_count("most", most)
+        check_text("part", part)
+        subject = read_subject(name)
+        return self.opened.ask(lambda session: known_values(session, subject, part, most))
 
     def compare(self, jobs: JobsLike, *, alike: bool = False) -> Table:
         """Return in what jobs differ: a row for each field, metric and user-defined value, a column for each job.
@@ -510,12 +248,14 @@ class Tables(Questions, Jobs, Samples, Operations):
         """
         from lineage_store.query.comparison import comparison
 
-        places = find_each(self, jobs)
-        if len(places) < 2:
-            raise LineageParamValueError("Name at least two jobs to compare.")
-        with self._reading() as session:
-            job_ids = [find_job(session, *place)[1] for place in places]
+        def answer(session: Session) -> Table:
+            places = refs.find_each(session, jobs)
+            if len(places) < 2:
+                raise LineageParamValueError("Name at least two jobs to compare.")
+            job_ids = [opened.find_job(session, *place)[1] for place in places]
             return comparison(session, job_ids, alike=alike)
+
+        return self.opened.ask(answer)
 
     def curves(
         self, jobs: JobsLike, tag: str, *, skip_unknown: bool = False, **chosen: Unpack[Chosen]
@@ -533,38 +273,70 @@ class Tables(Questions, Jobs, Samples, Operations):
         from lineage_store.query import samples
         from lineage_store.query.comparison import curve_table
 
-        places, found = find_each(self, jobs), []
         ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
-        with self._reading() as session:
-            for place in places:
+
+        def answer(session: Session) -> Table:
+            found = []
+            for place in refs.find_each(session, jobs):
                 with suppress(*ignored):
-                    _, job_id = find_job(session, *place)
+                    _, job_id = opened.find_job(session, *place)
                     found.append((place, samples.scalars(session, job_id, tag, **chosen)))
-        return curve_table(found)
+            return curve_table(found)
 
+        return self.opened.ask(answer)
 
-class LineageStore(Tables, Following, Exports):
-    """A lineage store: a SQLite file or a PostgreSQL database.
+    @contextmanager
+    def sql(self, statement: str, *, timeout_s: float = SQL_TIMEOUT_S) -> Iterator[Answer]:
+        """Run one SQL statement that only reads; `.columns` and `.rows` of the answer are valid during the block.
 
-    Args:
-        url: database URL. None: the setting `database_url` (environment, configuration file), else a SQLite file in
-            the user's state directory. The hot standby of the setting `read_database_url` answers questions if it has
-            everything that this store has written, or if the primary does not answer.
-        settings: all settings, in place of those from environment and configuration file.
-        create: whether to make a store in a missing or empty database; otherwise that is an error.
-        read_only: never write, create or upgrade anything, neither in the database nor in a file (except the two files
-            that SQLite itself puts beside its database). A role that may only read suffices, and so does a PostgreSQL
-            standby. Methods that write raise ReadOnlyStoreError.
+        The first row may take `timeout_s`; there is no timeout for the rows that follow.
+        """
+        from lineage_store.store.admin import read_only_sql
 
-    Threads may share a store; it opens `pool_size` connections at most.
+        with ExitStack() as stack:
 
-    Raises:
-        ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
-        SchemaTooOldError, SchemaTooNewError, NotAStoreError: the database does not fit this version.
-        PermissionDeniedError: the role or user may not read the database.
-        DatabaseUnavailableError: the database is unreachable or locked, or there is no such file. With a standby, the
-            store opens, and methods that need the primary raise this.
-    """
+            @asked_again
+            def begin() -> Answer:
+                return stack.enter_context(
+                    read_only_sql.run(self.opened.read_engine, statement, timeout_s=timeout_s)
+                )
+
+            yield begin()
+
+    def export(
+        self,
+        what: str | None = None,
+        *,
+        to: PathLike | BinaryIO,
+        format: str = "parquet",  # noqa: A002 - what everybody calls it
+        since: int | PathLike | None = None,
+        timeout_s: float = SQL_TIMEOUT_S,
+        progress: Callable[[ExportProgress], None] = lambda _: None,
+    ) -> ExportReport:
+        """Write views, or the answer to a statement, as files.
+
+        Args:
+            what: a view, or an SQL statement that only reads; None: all views, from one snapshot.
+            to: a new or empty directory, which has a manifest.json once the export is complete; or a binary stream,
+                which takes one view or statement, or the run events.
+            format: parquet or arrow (with the extra `export`), csv, jsonl; openlineage: run events of jobs.
+            since: a revision, or the directory or manifest.json of an earlier export: views about jobs and run events
+                are restricted to jobs that changed behind it; other views are written whole.
+            timeout_s: how long a statement may take until its first row.
+            progress: called after every batch of rows.
+
+        Raises:
+            LineageParamTypeError, LineageParamValueError: there is no such view or format, the directory is not empty,
+                or `since` is neither a revision nor an export.
+            LineageStoreError: pyarrow is missing, or a statement's column holds values of several types.
+            LineageQuerySummaryDataError: the database refuses the statement, or fails.
+        """
+        from lineage_store.query.export import exporting
+
+        answers = partial(self.sql, timeout_s=timeout_s)
+        return exporting.export(self.opened, answers, what, to, format, since, progress)
+
+    # --- filling and keeping the store ------------------------------------------------------------------------------
 
     def ingest(
         self,
@@ -590,17 +362,15 @@ class LineageStore(Tables, Following, Exports):
         """
         from lineage_store.ingest import pipeline
 
-        path = real_path(base_dir)
-        with self._named_failures():
-            return pipeline.ingest(
-                self.engine, path, self.settings, progress=progress, should_stop=should_stop
-            )
+        path, settings = real_path(base_dir), self.opened.settings
+        with self.opened.named_failures():
+            return pipeline.ingest(self.engine, path, settings, progress=progress, should_stop=should_stop)
 
     def plan(self, base_dir: PathLike) -> IngestPlan:
         """Return what `ingest` would do, without doing it."""
         from lineage_store.ingest.scan.survey import plan_ingest
 
-        return plan_ingest(self.engine, real_path(base_dir), self.settings)
+        return plan_ingest(self.engine, real_path(base_dir), self.opened.settings)
 
     def run_daemon(
         self,
@@ -622,15 +392,17 @@ class LineageStore(Tables, Following, Exports):
         from lineage_store.ingest.daemon import scheduler
         from lineage_store.ingest.daemon.scheduler import Wanted
         from lineage_store.operations.delivery import plan_of
+        from lineage_store.operations.health import metrics_at
         from lineage_store.operations.notifications import notifying
 
         def wanted(settings: Settings) -> Wanted:
             return Wanted(tuple(map(absolute_path, base_dirs or settings.base_dirs)), settings)
 
-        unsafe = self.settings.allow_network_filesystem
+        given = self.opened.settings
+        unsafe = given.allow_network_filesystem
         with (
-            metrics_at(self.settings.metrics_port, self.measures),
-            notifying(self.engine, plan_of(self.settings), allow_network_filesystem=unsafe) as notifier,
+            metrics_at(given.metrics_port, self.health.measures),
+            notifying(self.engine, plan_of(given), allow_network_filesystem=unsafe) as notifier,
         ):
 
             def again(reload: Callable[[], Settings]) -> Wanted:
@@ -639,6 +411,261 @@ class LineageStore(Tables, Following, Exports):
                 notifier.use(plan)
                 return found
 
-            scheduler.run_daemon(
-                self.engine, wanted(self.settings), stop, partial(again, reload) if reload else None
+            scheduler.run_daemon(self.engine, wanted(given), stop, partial(again, reload) if reload else None)
+
+    def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
+        """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
+
+        `told` is called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which
+        must be on the PATH. Raises LineageStoreError.
+        """
+        from lineage_store.operations.backup import backup
+
+        return backup(self.engine, absolute_path(file), told)
+
+    def publish(
+        self, file: PathLike, mode: int = 0o444, *, told: Callable[[str], None] = lambda _: None
+    ) -> int:
+        """Write a snapshot of a SQLite store for others to read; return its size in bytes."""
+        from lineage_store.store.admin.snapshots import publish
+
+        return publish(self.engine, absolute_path(file), mode, told)
+
+
+class Lineage:
+    """The lineage of the jobs of a store: `store.lineage`.
+
+    `condition` is the documented search_condition, None for all jobs. `base_dir` is one that the store knows, or None
+    for all; otherwise LineageParamSummaryPathError is raised. A refused condition raises
+    LineageSearchConditionParamError, whose message says why and what is allowed.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def filter(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
+    ) -> dict[str, Any]:
+        """Return the lineage of the matching jobs, in MindInsight's shape: `{"customized", "object", "count"}`.
+
+        If there are several base dirs, and none is asked, each object names its own as `base_dir`.
+
+        `count`: False leaves `count` None unless it follows from the page: among very many jobs, counting the matches
+        takes much longer than finding a page.
+        """
+        from lineage_store.query import mindinsight_shapes
+
+        wanted = checked(condition, base_dir)
+        found = self.ask_page(wanted, mindinsight_shapes.want_of(wanted), base_dir, count=count)
+        return mindinsight_shapes.answer(found, wanted)
+
+    def page(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Iterable[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+        count: bool = True,
+    ) -> JobPage:
+        """Return a page of the matching jobs as rows: all that the store knows of a job, and its lineage.
+
+        Args:
+            condition, base_dir, count: as for `filter`; `lineage_type` without `dataset` leaves out the graph.
+            names: the names of further values, as for `columns`, such as `metric_best/NAME`.
+
+        Raises LineageSearchConditionParamError when a name is refused.
+        """
+        wanted = checked(condition, base_dir)
+        return self.ask_page(wanted, want_rows(wanted, names), base_dir, count=count)
+
+    def ask_page(
+        self, wanted: SearchCondition, want: Want, base_dir: PathLike | None, *, count: bool
+    ) -> JobPage:
+        """Return the page of a parsed condition, with what is wanted of each job."""
+        from lineage_store.query import jobs
+
+        return self._of(base_dir, lambda session, ids: jobs.page(session, wanted, want, ids, count=count))
+
+    def iterate(
+        self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the object of every matching job, in order; paging keys of the condition are ignored.
+
+        No transaction is open while the caller works, so it may take its time. Which jobs match, and their order, is
+        determined at the first step, and kept in sixteen bytes per job. Their data is read 500 jobs at a time, in its
+        state at that moment; jobs that were removed by then are left out.
+        """
+        from lineage_store.query import jobs, mindinsight_shapes
+
+        wanted, engine = checked(condition, base_dir), self._opened.read_engine  # the same one throughout
+        ids = self._opened.ask(lambda session: refs.ids(session, base_dir), engine)
+        want = mindinsight_shapes.want_of(wanted)
+        for part in jobs.each(partial(self._opened.read, engine), wanted, want, ids):
+            yield from mindinsight_shapes.objects(part, wanted)
+
+    def columns(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Sequence[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+        most: int | None = 100_000,
+        every: bool = False,
+        own: bool = True,
+    ) -> Columns:
+        """Return the first `most` matching jobs (None: all) as columns, of one snapshot: for tables and plots of many.
+
+        Paging keys of the condition are ignored.
+
+        Args:
+            names: the names of the value columns: fields, `metric/NAME`, `metric_best/NAME`, `metric_first/NAME`,
+                `user_defined/NAME`.
+            every: also return jobs that have no lineage (yet), unless the condition has an order.
+            own: False leaves the columns empty that are about the job itself, from `state` to `last_event_at`; `names`
+                may name single ones.
+
+        Raises:
+            LineageSearchConditionParamError: a name is refused.
+            LineageParamTypeError, LineageParamValueError: `most` is no whole number from 1, nor None.
+        """
+        from lineage_store.query import jobs
+        from lineage_store.query.condition_dict import read_subject
+        from lineage_store.query.job_sql import Want
+        from lineage_store.store.database.db import check_count
+
+        if most is not None:
+            check_count("most", most)
+        wanted = checked(condition, base_dir)
+        want = Want(own=own, names=tuple((name, read_subject(name)) for name in names))
+        return self._of(
+            base_dir,
+            lambda session, ids: jobs.columns(session, wanted, want, ids, most=most, every=every),
+        )
+
+    def require_names(
+        self,
+        condition: Mapping[str, Any] | None = None,
+        names: Iterable[str] = (),
+        *,
+        base_dir: PathLike | None = None,
+    ) -> None:
+        """Raise an error for metrics and user-defined values that no job of the store has, such as misspelt ones.
+
+        `filter` treats them as missing values, as MindInsight does. Call this first if a person typed them. Checked are
+        the names of the condition's comparisons and its order, and `names`, such as `metric/accuracy` or a field.
+
+        Raises LineageSearchConditionParamError when no job has one of them; the message names the closest.
+        """
+        from lineage_store.query.condition import named_by
+        from lineage_store.query.condition_dict import read_subject
+        from lineage_store.query.vocabulary import require
+
+        wanted = checked(condition, base_dir)
+        asked = [*named_by(wanted), *map(read_subject, names)]
+        self._opened.ask(lambda session: require(session, asked))
+
+    def jobs(
+        self,
+        base_dir: PathLike | None = None,
+        *,
+        state: str | None = None,
+        outcome: str | None = None,
+        train_ids: Iterable[str] | None = None,
+        with_samples: bool = False,
+        limit: int = LISTED_JOBS,
+        page: int = 0,
+        after: str | None = None,
+    ) -> list[JobRow]:
+        """Return a page of the jobs of a base dir, or of all, most recently updated first.
+
+        A reader who goes from page to page by `after` gets each job once, unless the job changes meanwhile: then it
+        moves to the beginning of the list.
+
+        Args:
+            state: only jobs in this state: reading, live, stalled, finished or missing.
+            outcome: only jobs with this outcome: completed, failed or interrupted.
+            train_ids: only jobs with one of these ids.
+            with_samples: only jobs that recorded scalars, histograms, images and the like.
+            limit: the number of jobs in a page.
+            page: the number of the page, from 0; finding a page takes as long as reading all pages before it.
+            after: the `cursor` of the last job of the page before; finds the next page at once.
+
+        Raises LineageParamTypeError, LineageParamValueError for an invalid argument.
+        """
+        from lineage_store.query import jobs
+        from lineage_store.store.database.db import Page
+
+        part = Page(limit, page)
+        for name, word, words in (("state", state, JobState), ("outcome", outcome, Outcome)):
+            if word is None:
+                continue
+            check_text(name, word)
+            if word not in set[str](words):
+                raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
+        named = None if train_ids is None else list(map(stored_id, train_ids))
+
+        def answer(session: Session, ids: list[int] | None) -> list[JobRow]:
+            return jobs.newest(
+                session,
+                ids,
+                state=state,
+                outcome=outcome,
+                train_ids=named,
+                with_samples=with_samples,
+                after=after,
+                page=part,
             )
+
+        return self._of(base_dir, answer)
+
+    def count(self, base_dir: PathLike | None = None) -> int:
+        """Return the number of jobs of a base dir, or of all."""
+        from lineage_store.query.jobs import count_jobs
+
+        return self._of(base_dir, count_jobs)
+
+    def contents(
+        self, base_dir: PathLike, train_ids: Sequence[str], *, most_tags: int | None = None
+    ) -> dict[str, JobContents]:
+        """Return the numbers of log files and the tags of jobs, by train id, without jobs that the store lacks.
+
+        `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
+        """
+        from lineage_store.query.status import job_contents
+
+        for train_id in train_ids:
+            stored_id(train_id)  # raises when it is no text
+        return self._opened.ask(
+            lambda session: job_contents(session, refs.find(session, base_dir).id, train_ids, most_tags)
+        )
+
+    def _of(self, base_dir: PathLike | None, question: Callable[[Session, list[int] | None], T]) -> T:
+        """Ask a question about the base dirs of these ids; None: about all."""
+        return self._opened.ask(lambda session: question(session, refs.ids(session, base_dir)))
+
+
+def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
+    """Parse a search_condition; absolute paths in it must be below the base dir."""
+    from lineage_store.query.condition_dict import parse
+
+    return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
+
+
+def want_rows(condition: SearchCondition, names: Iterable[str]) -> Want:
+    """Return what `Lineage.page` shows of the jobs that match a condition, with these further values."""
+    from lineage_store.query.condition_dict import read_subject
+    from lineage_store.query.job_sql import Want
+
+    subjects = tuple((name, read_subject(name)) for name in dict.fromkeys(names))
+    return Want(own=True, lineage=True, dataset=condition.shows_dataset, names=subjects)
+
+
+def find_job(
+    store: LineageStore, text: str, base_dir: str | None = None, *, removed: bool = False
+) -> tuple[str, str]:
+    """Return (base dir, train id) of a text; `removed`: also of a job that was removed. Raises as `refs.find_job`."""
+    return store.opened.ask(lambda session: refs.find_job(session, text, base_dir, removed=removed))

@@ -1,12 +1,16 @@
-"""Change the path of a base dir in the store, after its job directories were moved.
+"""The base dirs of a store: list them, forget one, or change the path of one whose job directories were moved.
 
-In: an engine, a base dir with its old path, and its new path. Out: what was moved. Promises: holds the lease, so that
-nobody ingests into it meanwhile; changes all in one transaction, so that an interruption leaves either path; no log
-file is read again, because the store knows files by their path relative to the base dir. Log files are not touched.
+In: `BaseDirs`, the noun of `LineageStore`, takes an open store and paths as people write them; the functions take an
+engine and ids. Out: what was moved or forgotten. Promises: holds the lease, so that nobody ingests meanwhile. A move is
+one transaction, so that an interruption leaves either path, and reads no log file again, because the store knows files
+by their path relative to the base dir. Forgetting is many short ones: after an interruption, a later ingest reads all
+files from the start, and forgetting the base dir again removes the rest. Log files are not touched.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +18,18 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest import lease as base_dirs
+from lineage_store.ingest import lease as leasing
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.retention import remove_rows
 from lineage_store.ingest.scan.survey import all_known_files
-from lineage_store.paths import stored_path
+from lineage_store.paths import PathLike, absolute_path, real_path, stored_path
 from lineage_store.states import FileState
 from lineage_store.store import leases
-from lineage_store.store.catalog import registry
+from lineage_store.store.catalog import refs, registry
+from lineage_store.store.catalog.refs import BaseDir
 from lineage_store.store.database.db import reading, require_writable, writing
 from lineage_store.store.database.session import Session
+from lineage_store.store.opened import Opened
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import Holdings
 from lineage_store.texts import from_stored
@@ -47,12 +53,64 @@ class Move:
     """The path of one absent file."""
 
 
+class BaseDirs:
+    """The base dirs of a store: `store.base_dirs`.
+
+    A path that the store does not know raises LineageParamSummaryPathError.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the paths of all base dirs of the store, sorted."""
+        return iter([from_stored(path) for _, path in self._opened.ask(registry.base_dirs)])
+
+    def holdings(self, base_dir: PathLike) -> Holdings:
+        """Return what `forget` would remove."""
+        path = real_path(base_dir)
+        return self._known(path, holdings(self._opened.engine, path))
+
+    def forget(self, base_dir: PathLike) -> Holdings:
+        """Remove a base dir with all its jobs, remarks and labels from the store; log files stay.
+
+        Raises LeaseHeldError when an ingester leads it.
+        """
+        path = real_path(base_dir)
+        return self._known(path, forget(self._opened.engine, path, self._opened.settings))
+
+    def plan_move(self, old: PathLike, new: PathLike) -> Move:
+        """Return what `move` would do. Raises as `move` does, but not for a lease or for missing log files."""
+        place = self._left(old)
+        return plan(self._opened.engine, place.id, place.path, real_path(new))
+
+    def move(self, old: PathLike, new: PathLike, *, force: bool = False) -> Move:
+        """Change the path of a base dir in the store, in one transaction; nothing is read again.
+
+        `force`: even if log files that were read are missing below `new`. Raises LineageParamSummaryPathError also when
+        the store knows `new`, or `new` is no directory, lies in another base dir or lacks log files; LeaseHeldError
+        when an ingester leads `old`.
+        """
+        place, settings = self._left(old), self._opened.settings
+        return move(self._opened.engine, place.id, place.path, real_path(new), settings, force=force)
+
+    def _left(self, old: PathLike) -> BaseDir:
+        """Return the base dir at a path that may have become a symbolic link to the new place."""
+        named, known = Path(os.path.normpath(absolute_path(old))), self._opened.base_dirs()
+        return next((place for place in known if place.path == named), None) or self._opened.base_dirs(old)[0]
+
+    def _known(self, path: Path, found: Holdings | None) -> Holdings:
+        if found is None:
+            raise self._opened.ask(lambda session: refs.unknown(session, path))
+        return found
+
+
 def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
     """Return what `move` would do. Raises LineageParamSummaryPathError for a path that `move` never accepts."""
     with reading(engine) as session:
         _refuse_known(session, base_dir_id, old, new)
         holdings = removal.holdings(session, [base_dir_id])
-    base_dirs.refuse_unfit(engine, new, besides=base_dir_id)
+    leasing.refuse_unfit(engine, new, besides=base_dir_id)
     files, absent = _compared(engine, base_dir_id, new)
     return Move(str(old), str(new), holdings, files, len(absent), next(iter(absent), None))
 
@@ -60,11 +118,7 @@ def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
 def move(
     engine: Engine, base_dir_id: int, old: Path, new: Path, settings: Settings, *, force: bool = False
 ) -> Move:
-    """Give a base dir another path; `force`: even if log files are absent there.
-
-    Raises LeaseHeldError while an ingester leads it, LineageParamSummaryPathError for a path that is no directory, lies
-    in another base dir, is known already, or (without `force`) lacks log files.
-    """
+    """Give a base dir another path; `force`: even if log files are absent there."""
     require_writable(engine)
     planned = plan(engine, base_dir_id, old, new)
     if planned.absent and not force:
@@ -80,7 +134,7 @@ def move(
         leases.confirm(session, lease)
         _refuse_known(session, base_dir_id, old, new)
         removal.rename(session, base_dir_id, stored_path(old), stored_path(new))
-        base_dirs.drop_empty_neighbours(session, new)
+        leasing.drop_empty_neighbours(session, new)
     return planned
 
 
@@ -130,10 +184,7 @@ def _holds(path: Path, size_bytes: int) -> bool:
         return False
 
 
-# ---- Forget a base dir: remove it and its jobs from the store; its log files stay on disk
-# In: an engine and a base dir. Out: what was forgotten. Promises: holds the lease, so that nobody ingests into it
-# meanwhile; every transaction is short; after an interruption, a later ingest reads all files from the start, and
-# forgetting the base dir again removes the rest.
+# ---- Forgetting
 
 
 def holdings(engine: Engine, base_dir: Path) -> Holdings | None:
@@ -142,10 +193,7 @@ def holdings(engine: Engine, base_dir: Path) -> Holdings | None:
 
 
 def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | None:
-    """Remove a base dir and its jobs from the store; return what was removed, None for an unknown base dir.
-
-    Raises LeaseHeldError if an ingester leads it.
-    """
+    """Remove a base dir and its jobs from the store; return what was removed, None for an unknown base dir."""
     require_writable(engine)
     ids, found = _known(engine, base_dir)
     for base_dir_id in ids:

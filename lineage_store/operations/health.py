@@ -1,38 +1,141 @@
-"""Find what is wrong with ingest: from the store, from the status files of this host's daemons, and from the disk.
+"""How a store stands: its status, what is wrong with ingest, and measures for a monitor.
 
-In: an engine, or a URL if the store cannot be opened; paths of base dirs. Out: findings, and what daemons do with
-base dirs. Promises: changes nothing. A failure to write to the store cannot be recorded in the store, so daemons
-record it in their status files.
+In: `Health`, the noun of `LineageStore`, takes an open store and paths as people write them; the functions take an
+engine, or a URL if the store cannot be opened. Out: status, findings, measures. They come from the store, from the
+status files of this host's daemons, and from the disk. Promises: changes nothing; all that the store tells in one
+answer is of one transaction; a database that does not answer is a measure (`is_up`), not an exception. A failure to
+write to the store cannot be recorded in the store, so daemons record it in their status files. Does not know the format
+in which monitors read measures.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine, Integer, Text, column, func, select, table, text
 from sqlalchemy.exc import DBAPIError
 
-from lineage_store.errors import DatabaseUnavailableError
+from lineage_store.errors import ConfigError, DatabaseUnavailableError
 from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.daemon import status_file
 from lineage_store.ingest.daemon.status_file import ENDED, STOPPED, DaemonStatus
-from lineage_store.paths import beside
-from lineage_store.query.status import problem_of, read_backlogs, read_shards, view_rows
-from lineage_store.store.admin.obstacles import obstacle_to
-from lineage_store.store.catalog import registry, retention
-from lineage_store.store.database import db
+from lineage_store.paths import PathLike, absolute_path, beside, real_path
+from lineage_store.query.status import (
+    StoreStatus,
+    problem_of,
+    read_backlogs,
+    read_cycles,
+    read_shards,
+    read_status,
+    view_rows,
+)
+from lineage_store.store.admin import obstacles
+from lineage_store.store.admin.obstacles import WriteAheadLog, obstacle_to
+from lineage_store.store.catalog import refs, registry, retention
+from lineage_store.store.database import db, standby
 from lineage_store.store.database.db import Page, reading, sqlite_path
 from lineage_store.store.database.session import Session
 from lineage_store.store.database.standby import Replay
-from lineage_store.store.opened import default_url
+from lineage_store.store.opened import Opened, default_url
 from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, base_dir, ingest_total, metadata, series
 from lineage_store.texts import from_stored, to_stored
+
+if TYPE_CHECKING:
+    from lineage_store.operations.monitoring import StoreCollector
+
+Row = Mapping[str, Any]
+
+
+class Health:
+    """How a store and its ingest stand: `store.health`.
+
+    `base_dir` is one that the store knows, or None for all; otherwise LineageParamSummaryPathError is raised. What
+    reports on ingest asks the primary, because leases look expired on a standby that lags; while the primary does not
+    answer, the standby is asked.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def status(self, base_dir: PathLike | None = None, *, problems: int = 10) -> StoreStatus:
+        """Return lag, jobs by state, leader, last pass, the newest open problems, and jobs known twice."""
+
+        def answer(session: Session) -> StoreStatus:
+            if base_dir is None:
+                return read_status(session, problems=problems)
+            place = refs.find(session, base_dir)
+            return read_status(session, to_stored(str(place.path)), place.id, problems=problems)
+
+        return self._opened.ask(answer, self._opened.informed)
+
+    def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
+        """Return what is wrong with ingest; empty when all is well.
+
+        A base dir, of the store or of the settings, is well when an ingester leads it or has searched it in the last
+        `within_s` seconds, and no daemon of this host fails to read it. Also reported are the reason why the store
+        cannot be written, when nothing is read, and a standby that lags by more than `within_s` or does not answer.
+        """
+        try:
+            path = None if base_dir is None else self._opened.base_dirs(base_dir)[0].path
+            found = findings(self._opened.engine, path, self._wanted, within_s=within_s)
+        except DatabaseUnavailableError as error:
+            if self._opened.standby is None:
+                raise
+            url = self._opened.primary.url.render_as_string(hide_password=False)
+            path = None if base_dir is None else real_path(base_dir)
+            found = findings_without_database(url, path, error)
+        return [*found, *self._of_standby(self.standby(within_s=within_s))]
+
+    def measures(self, *, within_s: float = 60.0) -> Measures:
+        """Return the status of the store as numbers for a monitor, also while the database does not answer.
+
+        Its `findings` are those of the method `findings`; `metrics` serves it all to Prometheus.
+        """
+        found = measure(self._opened.primary, self._wanted, within_s=within_s)
+        standby = self.standby(within_s=within_s)
+        return replace(found, findings=[*found.findings, *self._of_standby(standby)], standby=standby)
+
+    def metrics(self) -> StoreCollector:
+        """Return a collector of `measures` for a registry of prometheus_client: `registry.register(…)`.
+
+        Raises ConfigError when the client, of the extra `web`, is missing.
+        """
+        return collector(self.measures)
+
+    def standby(self, *, within_s: float = 60.0) -> Replay | None:
+        """Return how far the standby of `read_database_url` lags, with a finding above `within_s`; None without one."""
+        if self._opened.standby is None:
+            return None
+        return standby.look(self._opened.primary, self._opened.standby.engine, within_s=within_s)
+
+    def write_ahead_log(self) -> WriteAheadLog | None:
+        """Return the size of the write-ahead log of a SQLite store, and whether it is too large; None on PostgreSQL."""
+        return obstacles.look(self._opened.primary)
+
+    def cycles(self, base_dir: PathLike | None = None, *, limit: int = 20) -> Sequence[Row]:
+        """Return the rows of v_ingest_cycle for the last `limit` passes over each base dir, newest first."""
+
+        def answer(session: Session) -> Sequence[Row]:
+            paths = [to_stored(str(place.path)) for place in refs.find_all(session, base_dir)]
+            return [row for path in paths for row in read_cycles(session, path, limit)]
+
+        return self._opened.ask(answer)
+
+    @property
+    def _wanted(self) -> list[Path]:
+        """The base dirs of the settings."""
+        return [absolute_path(named) for named in self._opened.settings.base_dirs]
+
+    @staticmethod
+    def _of_standby(standby: Replay | None) -> list[Finding]:
+        return [standby.finding] if standby and standby.finding else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +161,7 @@ def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
 def findings(
     engine: Engine, base_dir: Path | None, wanted: Sequence[Path], *, within_s: float
 ) -> Sequence[Finding]:
-    """Return what is wrong with ingest of one base dir that the store knows, or of all; empty if all is well.
-
-    A base dir is well if an ingester leads it or has searched it `within_s`, and no daemon of this host reports that it
-    cannot read it. If nothing is read and the store cannot be written to, the cause is also returned. For all base
-    dirs, those in `wanted` that the store does not know are findings, too.
-    """
+    """Return what is wrong with one base dir, or with all, those in `wanted` too, which the store may not know."""
     with db.reading(engine) as session:
         stored = read_stored(session, base_dir, within_s=within_s)
     return complete(engine, base_dir, wanted, stored)
@@ -198,13 +296,9 @@ def _of_problems(session: Session, here: Mapping[str, str]) -> Iterator[Finding]
         yield found
 
 
-# ---- Measure a store for monitoring
-# In: an engine. Out: `Measures`. Promises: all that the store tells, numbers and findings, is of one transaction;
-# sizes, the disk and what this host's daemons tell is of now. A database that does not answer is a measure (`is_up`),
-# not an exception. Does not know the format in which monitors read measures.
+# ---- Measures for a monitor
 
 
-Row = Mapping[str, Any]
 _TOTALS = select(base_dir.c.path, ingest_total).join_from(ingest_total, base_dir).where(~base_dir.c.leaving)
 _PROBLEMS = (
     select(column("base_dir", Text()), column("kind", Text()), func.sum(column("problems", Integer())))
@@ -277,3 +371,34 @@ def _read(session: Session, engine: Engine) -> tuple[Any, ...]:
     files = [path, beside(path, "-wal")]
     size, disk = sum(file.stat().st_size for file in files if file.exists()), shutil.disk_usage(path)
     return rows, totals, problems, size, Disk(disk.total, disk.free)
+
+
+def collector(measure: Callable[[], Measures]) -> StoreCollector:
+    """Return a collector for a registry of prometheus_client. Raises ConfigError without the client."""
+    _require_client()
+    from lineage_store.operations.monitoring import StoreCollector
+
+    return StoreCollector(measure)
+
+
+@contextmanager
+def metrics_at(port: int, measure: Callable[[], Measures]) -> Iterator[None]:
+    """Serve metrics at a port of this host for the length of the block; 0: do nothing. Raises ConfigError."""
+    if not port:
+        yield
+        return
+    _require_client()
+    from lineage_store.operations.monitoring import exposed
+
+    with exposed(port, measure):
+        yield
+
+
+def _require_client() -> None:
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"Metrics need a package that cannot be imported: {error}.",
+            hint="Run: pip install 'lineage-store[web]'",
+        ) from error

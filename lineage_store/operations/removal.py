@@ -1,10 +1,13 @@
-"""Remove jobs by age, by condition, or because no log file is left on disk; and restore removed jobs.
+"""Remove jobs by age, by condition, because no log file is left on disk, or by policies; thin scalars; restore jobs.
 
-In: an engine, a base dir, a clean-up. Out: the jobs that it selects; afterwards these are removed, with a tombstone
-each.
-Promises: every transaction is short, and only one page of jobs is in memory; a daemon gives up its lease while jobs
-are hidden, and goes on reading while their rows are deleted; after an interruption, the hidden jobs stay hidden, and
-the next removal deletes their rows. Log files, labels and remarks stay.
+In: `Removal`, the noun of `LineageStore`, takes an open store, base dirs and rules as people write them; the functions
+take an engine and ids. Out: the jobs and series that are selected; afterwards these are removed, with a tombstone each,
+or thinned.
+Promises: every transaction is short, and only one page of jobs is in memory (by policies: all selected jobs of a base
+dir); a daemon gives up its lease while jobs are hidden or a group of series is thinned, and goes on reading while rows
+are deleted; after an interruption, the hidden jobs stay hidden, and the next removal deletes their rows. Without a
+person's confirmation, policies remove no more jobs than in a day, and none while the clock is wrong. Log files, labels
+and remarks stay.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Engine
 
@@ -27,6 +30,7 @@ from lineage_store.errors import (
     ConfigError,
     LineageParamSummaryPathError,
     LineageParamValueError,
+    TrainJobNotFoundError,
 )
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.ingest.retention import (
@@ -40,12 +44,15 @@ from lineage_store.ingest.retention import (
     thin_series,
 )
 from lineage_store.ingest.scan.survey import find_files
+from lineage_store.paths import PathLike
 from lineage_store.query import vocabulary
 from lineage_store.query.condition import subjects
 from lineage_store.query.condition_dict import in_words, parse, require_meant
 from lineage_store.query.job_sql import compile_all
 from lineage_store.store import clock, leases
-from lineage_store.store.catalog import registry
+from lineage_store.store.catalog import refs, registry
+from lineage_store.store.catalog.refs import BaseDir
+from lineage_store.store.catalog.registry import PastRemoval, RemovedJob
 from lineage_store.store.catalog.retention import (
     Expired,
     Removable,
@@ -57,12 +64,15 @@ from lineage_store.store.catalog.retention import (
     has_policies,
     removable,
 )
-from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.db import Page, reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
+from lineage_store.store.opened import Opened, stored_id
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import Cause
 from lineage_store.texts import from_stored
 
+R = TypeVar("R")
 LONGEST_S = 1_000 * 365 * 86_400.0
 
 
@@ -160,35 +170,6 @@ class RemovableJob:
 
 
 @dataclass(frozen=True, slots=True)
-class RemovedJob:
-    """A removed job, which ingest ignores."""
-
-    base_dir: str
-    train_id: str
-    removed_at: datetime
-    reason: str
-    removal: int | None
-    """The number of the removal that it was part of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What one call, or the policies at one time, removed of a base dir."""
-
-    number: int
-    base_dir: str
-    removed_at: datetime
-    reason: str
-    by: str
-    """`policies` if these removed by themselves, else `a person`."""
-    holder: str
-    """The process that did it: host:pid:nonce."""
-    jobs: int
-    restorable: int
-    """How many of the jobs were not brought back since."""
-
-
-@dataclass(frozen=True, slots=True)
 class Restored:
     """What bringing back a removal came to."""
 
@@ -212,11 +193,216 @@ def total(jobs: Iterable[_Job]) -> Total:
     return Total(count, log_bytes)
 
 
-def plan(engine: Engine, base_dir_ids: Sequence[int], clean_up: CleanUp, going: Total) -> RemovalPlan:
-    """Return a clean-up in words, beside the number of jobs of the base dirs."""
-    with reading(engine) as session:
-        jobs, live = all_and_live(session, base_dir_ids)
-    return RemovalPlan(clean_up.in_words(), going, jobs, live)
+class Removal:
+    """Which jobs leave the store, and how they come back: `store.removal`. Log files are never touched.
+
+    `base_dir` is one that the store knows, or None for all. Everywhere LineageParamSummaryPathError is raised when the
+    store does not know it.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    @property
+    def _engine(self) -> Engine:
+        return self._opened.engine
+
+    @property
+    def _policies(self) -> Settings:
+        """The settings. Raises ConfigError if they have no policy."""
+        require(self._opened.settings)
+        return self._opened.settings
+
+    def find(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Iterator[RemovableJob]:
+        """Yield the jobs that `remove` would remove.
+
+        Raises:
+            LineageParamValueError: the clean-up has no rule.
+            LineageSearchConditionParamError: the condition is refused, names a metric or user-defined value that no job
+                of the base dirs has, or has a part that restricts nothing.
+            LineageParamSummaryPathError: the rule is `missing` and the log files of all jobs of the base dir are
+                missing, as when a share is not mounted.
+        """
+        for place, rules in self._rules(clean_up, base_dir):
+            for job in named_by(self._engine, place.id, rules):
+                train_id = from_stored(job.train_id)
+                yield RemovableJob(str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes)
+
+    def plan(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> RemovalPlan:
+        """Return how a clean-up is understood, in words, and how many jobs it would remove of how many.
+
+        `str()` of it is one line, such as `jobs where optimizer is "Adam" (12 of 3,400 jobs)`. Raises as `find` does.
+        """
+        going = total(self.find(clean_up, base_dir))
+        ids = [place.id for place in self._opened.base_dirs(base_dir)]
+        jobs, live = self._opened.ask(lambda session: all_and_live(session, ids), self._engine)
+        return RemovalPlan(clean_up.in_words(), going, jobs, live)
+
+    def remove(
+        self,
+        clean_up: CleanUp,
+        base_dir: PathLike | None = None,
+        *,
+        confirm: bool = False,
+        progress: Callable[[Total], None] = lambda _: None,
+    ) -> Total:
+        """Remove jobs from the store, and leave tombstones, so that ingest does not read them again.
+
+        The process may be killed at any moment: each job is then either untouched, invisible to readers, or removed.
+        The next removal deletes the rows of invisible jobs. Returns the number of jobs, the bytes of their log files,
+        which `progress` gets after each page of jobs, and the numbers by which `undo` brings them back. Raises as
+        `find` does, LeaseHeldError while an ingester that is no daemon, or another removal, is running, and
+        ClockDisagreesError if jobs are to go by age while the clock is further than eight days from what the store last
+        wrote down.
+
+        `confirm`: a person says that the clock is right.
+        """
+        named, settings, numbers = self._rules(clean_up, base_dir), self._opened.settings, list[int]()
+        if clean_up.older_than_s is not None:
+            self._require_right_clock([place for place, _ in named], confirmed=confirm)
+        pages = (
+            page
+            for place, rules in named
+            for page in remove(self._engine, place.id, rules, settings, numbers.append)
+        )
+        return _all_of(pages, numbers, progress)
+
+    def expired(self, base_dir: PathLike | None = None) -> Iterator[ExpiredJob]:
+        """Yield the jobs that `remove_expired` would remove, of each base dir the oldest first.
+
+        They are named by the policies of the settings (`keep_…`); those that `waits` go only with `confirm`. Raises
+        ConfigError if the settings have no policy.
+        """
+        policies = self._policies
+        for place in self._opened.base_dirs(base_dir):
+            most = may_go(self._engine, place.id)
+            for number, job in enumerate(expired_by(self._engine, place.id, policies)):
+                yield ExpiredJob.of(str(place.path), job, waits=number >= most)
+
+    def remove_expired(
+        self,
+        base_dir: PathLike | None = None,
+        *,
+        confirm: bool = False,
+        progress: Callable[[Total], None] = lambda _: None,
+    ) -> Total:
+        """Remove the jobs that the policies of the settings name, as a daemon does.
+
+        In 24 hours no more than 10 jobs of a base dir go, or a tenth of its jobs if that is more, counted with what
+        daemons removed. Tombstones, interruptions, result and `progress` as for `remove`. Raises as `expired` does,
+        LeaseHeldError as `remove` does, and ClockDisagreesError while the clock is further than eight days from what
+        the store last wrote down.
+
+        `confirm`: a person says that all of these jobs may go, and that the clock is right.
+        """
+        policies, places, numbers = self._policies, self._opened.base_dirs(base_dir), list[int]()
+        self._require_right_clock(places, confirmed=confirm)
+        pages = (
+            page
+            for place in places
+            for page in carry_out(self._engine, place.id, policies, confirmed=confirm, begun=numbers.append)
+        )
+        return _all_of(pages, numbers, progress)
+
+    def long_series(self, base_dir: PathLike | None = None) -> Iterator[LongSeries]:
+        """Yield the scalars that `thin` would thin. Raises as `expired` does."""
+        policies = self._policies
+        for place in self._opened.base_dirs(base_dir):
+            for series in named_series(self._engine, place.id, policies):
+                yield LongSeries.of(str(place.path), series, policies)
+
+    def thin(
+        self, base_dir: PathLike | None = None, *, progress: Callable[[ThinTotal], None] = lambda _: None
+    ) -> ThinTotal:
+        """Thin the scalars that the setting `keep_every_step_days` names: keep buckets and a few samples of each.
+
+        The process may be killed at any moment: each series is then either complete or thinned. `reingest` reads every
+        step again while the log file exists. Raises as `expired` does, LeaseHeldError while an ingester that is no
+        daemon is running, and ClockDisagreesError as `remove_expired` does.
+        """
+        policies, places, done = self._policies, self._opened.base_dirs(base_dir), ThinTotal()
+        self._require_right_clock(places, confirmed=False)
+        for place in places:
+            for gone in thin_all(self._engine, place.id, policies):
+                done = ThinTotal(done.series + bool(gone), done.samples + gone)
+                progress(done)
+        return done
+
+    def removed(
+        self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
+    ) -> list[RemovedJob]:
+        """Return a page of the jobs that have a tombstone, latest first; `page` counts from 0, `limit` None: all."""
+        return self._page(registry.latest, base_dir, Page(limit, page))
+
+    def history(
+        self, base_dir: PathLike | None = None, *, limit: int | None = None, page: int = 0
+    ) -> list[PastRemoval]:
+        """Return a page of what was removed at one time, latest first; pages as for `removed`."""
+        return self._page(registry.removals, base_dir, Page(limit, page))
+
+    def restore(self, base_dir: PathLike, train_id: str) -> bool:
+        """Delete a job's tombstone, so that the next ingest reads its log files. Label and remark were kept.
+
+        Returns whether any log file of it is on disk: without one it comes back only when its files do. Raises
+        TrainJobNotFoundError without a tombstone, LeaseHeldError while an ingester that is no daemon is running.
+        """
+        (place,), settings = self._opened.base_dirs(base_dir), self._opened.settings
+        if not restore(self._engine, place.id, stored_id(train_id), settings):
+            raise TrainJobNotFoundError(
+                f"No job {train_id} below {place.path} was removed.",
+                hint="`lineage-store gc --removed` lists those.",
+            )
+        return bool(on_disk(place.path, [stored_id(train_id)], settings))
+
+    def undo(self, number: int) -> Restored:
+        """Delete the tombstones of all jobs of one removal, so that the next ingest reads their log files.
+
+        Labels and remarks were kept, so the jobs have them again. A job without any log file on disk cannot come back:
+        its tombstone stays. Raises TrainJobNotFoundError if there is no such removal, LineageParamSummaryPathError if
+        its base dir cannot be listed, LeaseHeldError while an ingester that is no daemon is running.
+        """
+        found = self._opened.ask(lambda session: registry.of_removal(session, number), self._engine)
+        if found is None:
+            raise TrainJobNotFoundError(
+                f"There is no removal {number}.", hint="`lineage-store gc --removals` lists those."
+            )
+        base_dir_id, path, train_ids = found
+        base_dir, settings = Path(from_stored(path)), self._opened.settings
+        there = on_disk(base_dir, train_ids, settings) if train_ids else set[str]()
+        back = restore_all(self._engine, base_dir_id, there, settings) if there else 0
+        gone = [from_stored(train_id) for train_id in train_ids if train_id not in there]
+        return Restored(str(base_dir), back, gone)
+
+    def _rules(self, clean_up: CleanUp, base_dir: PathLike | None) -> list[tuple[BaseDir, Rules]]:
+        """Return the rules for each base dir, all of which are checked before the first job is removed."""
+        places = self._opened.base_dirs(base_dir)
+        rules = [(place, rules_of(self._engine, place.id, place.path, clean_up)) for place in places]
+        require_names(self._engine, {place.id: place.path for place in places}, clean_up)
+        return rules
+
+    def _require_right_clock(self, places: Iterable[BaseDir], *, confirmed: bool) -> None:
+        require_right_clock(self._engine, ((each.id, each.path) for each in places), confirmed=confirmed)
+
+    def _page(self, query: Callable[..., list[R]], base_dir: PathLike | None, page: Page) -> list[R]:
+        def answer(session: Session) -> list[R]:
+            base_dir_id = None if base_dir is None else refs.find(session, base_dir).id
+            return query(session, base_dir_id, page=page)
+
+        return self._opened.ask(answer)
+
+
+def _all_of(
+    pages: Iterable[Sequence[_Job]], numbers: Sequence[int], progress: Callable[[Total], None]
+) -> Total:
+    """Remove page after page, and return what went; `numbers` has those of the removals when all pages are."""
+    done = Total()
+    for page in pages:
+        done = done.plus(total(page))
+        progress(done)
+    return Total(done.jobs, done.log_bytes, tuple(numbers))
+
+
+# ---- By rules
 
 
 def require_names(engine: Engine, base_dirs: Mapping[int, Path], clean_up: CleanUp) -> None:
@@ -251,11 +437,7 @@ def remove(
     settings: Settings,
     begun: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Sequence[Removable]]:
-    """Remove every job that the rules select; yield them page by page, once they are hidden.
-
-    `begun` gets the number of the removal. Raises LeaseHeldError if an ingester other than a daemon leads the base dir,
-    or another removal is running.
-    """
+    """Remove the jobs that the rules select; yield them by pages, once hidden. `begun` gets the removal's number."""
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         cause, number, after = Cause(rules.text, lead.holder), None, 0
         while True:
@@ -269,10 +451,7 @@ def remove(
 
 
 def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *, confirmed: bool) -> None:
-    """Raise ClockDisagreesError if the clock disagrees with what the store wrote down of one of the base dirs.
-
-    `confirmed`: a person says that the clock is right, which is written down.
-    """
+    """Raise ClockDisagreesError if it disagrees with the store; `confirmed`: note that a person says it is right."""
     for base_dir_id, path in base_dirs:
         if confirmed:
             with writing(engine) as session:
@@ -330,11 +509,7 @@ def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
 
 
 def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp) -> Rules:
-    """Convert a clean-up to the rules for one base dir.
-
-    Raises LineageParamValueError if it has no rule, LineageSearchConditionParamError if the condition is refused, or
-    has a part that restricts nothing; LineageParamSummaryPathError if the base dir seems not to be mounted.
-    """
+    """Convert a clean-up to the rules for one base dir."""
     if not (clean_up.older_than_s is not None or clean_up.condition or clean_up.missing):
         raise LineageParamValueError("A clean-up without any rule would remove every job.")
     if clean_up.missing:
@@ -348,23 +523,22 @@ def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp
 
 
 def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
-    """Remove the tombstone of a job (stored id); return whether it had one.
+    """Remove the tombstone of a job (stored id), so that a daemon reads them again; return whether it had one."""
+    return restore_all(engine, base_dir_id, [train_id], settings) > 0
 
-    Takes the lease, so that a daemon reads the tombstones again. Raises LeaseHeldError while another ingest is running.
-    """
+
+def restore_all(engine: Engine, base_dir_id: int, train_ids: Collection[str], settings: Settings) -> int:
+    """Remove the tombstones of jobs (stored ids) as `restore` does; return how many had one."""
     with (
         hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
         writing(engine) as session,
     ):
         leases.confirm(session, lease)
-        return removal.lift(session, base_dir_id, train_id)
+        return removal.lift_all(session, base_dir_id, train_ids)
 
 
 def on_disk(base_dir: Path, train_ids: Collection[str], settings: Settings) -> set[str]:
-    """Return which of the jobs (stored ids) have a log file on disk.
-
-    Raises LineageParamSummaryPathError if the base dir cannot be listed.
-    """
+    """Return which of the jobs (stored ids) have a log file on disk."""
     try:
         return {file.train_id for file in find_files(base_dir, settings, only=train_ids).files}
     except OSError as error:
@@ -373,38 +547,7 @@ def on_disk(base_dir: Path, train_ids: Collection[str], settings: Settings) -> s
         ) from error
 
 
-def restore_removal(engine: Engine, number: int, settings: Settings) -> Restored | None:
-    """Allow all jobs of a removal to be read again, except those without a log file; None: there is no such removal.
-
-    Takes the lease as `restore` does. Raises LeaseHeldError while another ingest is running,
-    LineageParamSummaryPathError if the base dir cannot be listed.
-    """
-    with reading(engine) as session:
-        found = registry.of_removal(session, number)
-    if found is None:
-        return None
-    base_dir_id, path, train_ids = found
-    base_dir = Path(from_stored(path))
-    there = on_disk(base_dir, train_ids, settings) if train_ids else set[str]()
-    gone = [from_stored(train_id) for train_id in train_ids if train_id not in there]
-    if not there:
-        return Restored(str(base_dir), 0, gone)
-    with (
-        hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
-        writing(engine) as session,
-    ):
-        leases.confirm(session, lease)
-        back = removal.lift_all(session, base_dir_id, there)
-    return Restored(str(base_dir), back, gone)
-
-
-# ---- Apply the policies of the settings now, instead of waiting for a daemon; or list what that would remove
-# In: an engine, a base dir, the settings with the policies. Out: the jobs and series that the policies select;
-# afterwards these jobs are removed, with a tombstone each, and these series are thinned. Promises: every transaction
-# is short; a daemon gives up its lease while jobs are hidden and while a group of series is thinned; the size of the
-# store is checked again for each base dir; without a person's confirmation no more jobs go than policies may remove
-# in a day, and none while the clock is wrong. Unlike `remove.py`, `carry_out` keeps all selected jobs of a base dir
-# in memory.
+# ---- Policies: those of the settings, applied now instead of by a daemon once an hour
 
 
 _SERIES_A_LEASE = 50
@@ -520,14 +663,7 @@ def may_go(engine: Engine, base_dir_id: int) -> int:
 def carry_out(
     engine: Engine, base_dir_id: int, settings: Settings, *, confirmed: bool, begun: Callable[[int], None]
 ) -> Iterator[Sequence[Expired]]:
-    """Remove the jobs of a base dir that the policies select; yield them page by page, once they are hidden.
-
-    Raises LeaseHeldError if an ingester other than a daemon leads the base dir, or another removal is running.
-
-    Args:
-        confirmed: also those that wait for a person's confirmation.
-        begun: gets the number of the removal.
-    """
+    """Remove the jobs that the policies select; yield them by pages, once hidden. `confirmed`: also those that wait."""
     most = None if confirmed else may_go(engine, base_dir_id)
     # Before taking the leases, to hold them briefly.
     named = list(islice(expired_by(engine, base_dir_id, settings), most))
@@ -543,11 +679,7 @@ def carry_out(
 
 
 def thin_all(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[int]:
-    """Thin the series of a base dir that the policies select; yield the number of samples removed from each.
-
-    That number is 0 for a series that changed meanwhile. Raises LeaseHeldError if an ingester other than a daemon leads
-    the base dir.
-    """
+    """Thin the series that the policies select; yield how many samples each lost: 0 if it changed meanwhile."""
     named = named_series(engine, base_dir_id, settings)
     while some := list(islice(named, _SERIES_A_LEASE)):
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lead:

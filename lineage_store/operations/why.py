@@ -29,7 +29,7 @@ from lineage_store.ingest.scan.survey import all_known_files
 from lineage_store.paths import LinkError, OpenBaseDir, base_dir_above, opened, resolved
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry
-from lineage_store.store.catalog.registry import Tombstone
+from lineage_store.store.catalog.registry import RemovedJob
 from lineage_store.store.database.db import reading
 from lineage_store.texts import from_stored, to_stored
 
@@ -99,7 +99,7 @@ def _of_base_dir(engine: Engine, place: Place) -> Verdict:
     with reading(engine) as session:
         jobs = registry.job_count(session, place.base_dir_id)
         left = registry.unfinished(session, place.base_dir_id)
-        removed = {stone.train_id for stone in registry.latest(session, place.base_dir_id)}
+        removed = {to_stored(stone.train_id) for stone in registry.latest(session, place.base_dir_id)}
     known = {(file.train_id, file.name) for file in all_known_files(engine, place.base_dir_id)}
     subject, problems, pending = str(place.path), left.problems, left.pending_bytes
     case = "problems" if problems else ""
@@ -312,7 +312,7 @@ def _of_generation(subject: str, row: Row[Any]) -> Iterator[Finding]:
         yield finding("stored", subject, events=row.event_count, position=position, size=size)
 
 
-def of_tombstone(directory: Path, stone: Tombstone | None) -> Iterator[Finding]:
+def of_tombstone(directory: Path, stone: RemovedJob | None) -> Iterator[Finding]:
     """Yield that the job was removed, if it was."""
     if stone is not None:
         reason, at = from_stored(stone.reason), stone.removed_at

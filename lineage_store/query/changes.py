@@ -1,11 +1,13 @@
 """What has changed behind a cursor: jobs that are new, grew or got a remark, and jobs that were removed.
 
-In: an open read transaction and a cursor. Out: changes in the order of each base dir's revisions, and the next cursor.
-Promises: a reader who always goes on from the last cursor gets every change once, in whatever order transactions
-commit: a base dir's revisions become visible in order (`store/writes/jobs.py`), and the cursor has a place for
-each base dir. A job that changed several times in between is reported once, in its present state. When the store is
-older than the cursor (a base dir was forgotten, a backup was restored), the base dir is reported as forgotten, followed
-by all its jobs.
+`Changes` is the noun of `LineageStore`; `read_changes` does the work.
+
+In: an open store, or a read transaction, and a cursor. Out: changes in the order of each base dir's revisions, and the
+next cursor. Promises: no transaction is open between two pages; a reader who always goes on from the last cursor gets
+every change once, in whatever order transactions commit: a base dir's revisions become visible in order
+(`store/writes/jobs.py`), and the cursor has a place for each base dir. A job that changed several times in between is
+reported once, in its present state. When the store is older than the cursor (a base dir was forgotten, a backup was
+restored), the base dir is reported as forgotten, followed by all its jobs.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 import base64
 import heapq
 import json
+import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -38,9 +42,11 @@ from lineage_store.errors import DatabaseUnavailableError, LineageParamValueErro
 from lineage_store.paths import Identity, identity_of
 from lineage_store.plain_values import instant, is_integer, is_text
 from lineage_store.query.condition import SearchCondition
+from lineage_store.query.condition_dict import parse
 from lineage_store.query.job_sql import compile_among
-from lineage_store.store.database.db import apart, connected, sqlite_path
+from lineage_store.store.database.db import apart, check_count, connected, sqlite_path
 from lineage_store.store.database.session import Session
+from lineage_store.store.opened import Opened, asked_again
 from lineage_store.store.schema.tables import base_dir, tombstone, train_job
 from lineage_store.texts import from_stored, shown
 
@@ -85,7 +91,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangePage:
     """A page of changes."""
 
     changes: Sequence[Change]
@@ -99,7 +105,9 @@ class Changes:
         return encode(self.cursor)
 
 
-SIGN = "SELECT id, created_at, revision FROM base_dir WHERE NOT leaving ORDER BY id"
+NOW = "now"
+MOST_CHANGES = 10_000
+_SIGN = "SELECT id, created_at, revision FROM base_dir WHERE NOT leaving ORDER BY id"
 """The rows of this statement change whenever there is a new change."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -120,6 +128,137 @@ class _Row(NamedTuple):
     lifted: bool
 
 
+class Changes:
+    """The changes of a store, for a reader who follows them from token to token: `store.changes`.
+
+    A reader gets every change exactly once, whichever of reader, ingest and database restarts, and with any number of
+    writers.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    @asked_again
+    def since(
+        self,
+        token: str | None = None,
+        *,
+        until: str | None = None,
+        condition: Mapping[str, Any] | None = None,
+        limit: int = 1000,
+    ) -> ChangePage:
+        """Return what has changed since an earlier answer: jobs that are new, changed or removed.
+
+        A job that changed several times is reported once, in its present state. A new label, remark or problem is a
+        change of the job. A base dir that was forgotten is one change; if it is there again, its jobs follow.
+
+        Args:
+            token: the `since` of an earlier answer, or of one of its changes; None: report everything in the store;
+                "now": report nothing yet, and return the token with which to go on.
+            until: a token at which to stop, for a reader who takes over from another one.
+            condition: a search_condition; existing jobs that do not match it now are left out.
+            limit: the most changes of one answer, 1 to 10,000; its `more` says whether further changes are waiting.
+
+        Raises:
+            LineageParamTypeError, LineageParamValueError: `limit` is no whole number or out of bounds, `token` or
+                `until` is no token.
+            LineageSearchConditionParamError: the condition is refused.
+        """
+        check_count("limit", limit, most=MOST_CHANGES)
+        wanted = None if condition is None else parse(condition)
+        begin = {} if token in (None, NOW) else decode(token or "")
+        end = None if until is None else decode(until, "until")
+        engine = self._opened.read_engine
+        with self._opened.read(engine) as session:
+            if token == NOW:
+                answer = ChangePage((), current(session), more=False)
+            else:
+                answer = read_changes(session, begin, until=end, condition=wanted, limit=limit)
+        if engine is not self._opened.followed:
+            self._opened.see_latest()  # a standby that is behind this token would report base dirs as forgotten
+        return answer
+
+    def now(self) -> Now:
+        """Return an object that gives the present token whenever it is asked; close it when done."""
+        return Now(self._opened)
+
+    def follow(self, token: str | None = NOW, *, condition: Mapping[str, Any] | None = None) -> Follower:
+        """Return an object that looks for changes whenever it is asked; close it, best by `with`.
+
+        Arguments as for `since`. Raises LineageSearchConditionParamError when the condition is refused; a token that is
+        invalid raises in `look`.
+        """
+        parse(condition)
+        return Follower(self._opened, token, condition)
+
+
+class Now:
+    """Gives the token of `changes.since("now")`, at almost no cost while nothing changes. Threads may share it."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened, self._watch = opened, _watch(opened)
+        self._asking, self._since = threading.Lock(), ""
+
+    def since(self) -> str:
+        """Return the token behind everything that was committed before this call. Raises as `Changes.since` does."""
+        with self._asking:
+            known, self._since = self._since, ""
+            with suppress(DatabaseUnavailableError):  # `Changes.since` below raises what is wrong
+                changed = self._watch.may_have_changed() or not self._opened.answers_as_followed()
+                self._since = "" if changed else known
+            self._since = self._since or Changes(self._opened).since(NOW).since
+            return self._since
+
+    def close(self) -> None:
+        """Close its connection."""
+        with self._asking:
+            self._watch.close()
+
+
+class Follower:
+    """Looks for changes whenever `look` is called. Threads must not share it."""
+
+    def __init__(self, opened: Opened, since: str | None, condition: Mapping[str, Any] | None = None) -> None:
+        self._changes, self._condition, self._watch = Changes(opened), condition, _watch(opened)
+        self.since = self._changes.since(NOW).since if since == NOW else since
+        """The token behind the last page that `look` yielded."""
+
+    def look(self) -> Iterator[ChangePage]:
+        """Yield what has changed since the last look, page by page; nothing if nothing has changed.
+
+        Raises DatabaseUnavailableError or LineageQuerySummaryDataError when the database fails: look again later,
+        nothing is lost. Raises LineageParamValueError when the first token is invalid.
+        """
+        if not self._watch.may_have_changed():
+            return
+        complete = False
+        try:
+            while not complete:
+                answer = self._changes.since(self.since, condition=self._condition)
+                self.since = answer.since
+                if answer.changes:
+                    yield answer
+                complete = not answer.more
+        finally:
+            if not complete:
+                self._watch.forget()
+
+    def close(self) -> None:
+        """Close its connection."""
+        self._watch.close()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _watch(opened: Opened) -> CommitWatch:
+    unsafe = opened.settings.allow_network_filesystem
+    return CommitWatch(opened.followed, _SIGN, allow_network_filesystem=unsafe)
+
+
 def current(session: Session) -> Cursor:
     """Return the cursor behind everything in the store."""
     return {path: found.now for path, found in _base_dirs(session).items()}
@@ -132,7 +271,7 @@ def read_changes(
     until: Cursor | None = None,
     condition: SearchCondition | None = None,
     limit: int,
-) -> Changes:
+) -> ChangePage:
     """Return at most `limit` changes behind `since` and up to `until` (None: up to the newest).
 
     With a condition, leave out existing jobs that do not match it now. Removed jobs are always reported.
@@ -163,9 +302,9 @@ def read_changes(
             if matching is None or row.job_id is None or row.job_id in matching:
                 changes.append(_change(path, row, dict(cursor)))
         if len(rows) > left:
-            return Changes(changes, cursor, more=True)
+            return ChangePage(changes, cursor, more=True)
         cursor[path], left = end, left - len(page)
-    return Changes(changes, cursor, more=False)
+    return ChangePage(changes, cursor, more=False)
 
 
 def _base_dirs(session: Session) -> Mapping[str, _BaseDir]:

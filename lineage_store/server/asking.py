@@ -25,7 +25,7 @@ from starlette.responses import Response
 
 import lineage_store
 from lineage_store.api import Cancellation, LineageStore, asked_again
-from lineage_store.api.changes import Now
+from lineage_store.api.reports import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
 from lineage_store.server.decoding import (
@@ -78,13 +78,13 @@ class State:
             if self._writable is None:
                 self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
         self._writable.annotate(base_dir, train_id, **annotation)
-        self.store().see_latest()
+        self.store().opened.see_latest()
 
     def since(self) -> str:
         """Return the token that stands behind everything committed so far. Raises as `store` does; blocks."""
         store = self.store()
         with self._opening:
-            self._now = self._now or store.now()
+            self._now = self._now or store.changes.now()
         return self._now.since()
 
     async def ask(
@@ -224,7 +224,7 @@ async def unless_known(
         headers = {"ETag": etag, SINCE: since} if lasts else {SINCE: since}
         if lasts and etag.removeprefix("W/") in known:
             return headers, None
-        with store.snapshot():
+        with store.opened.snapshot():
             return headers, to_json(question(store))
 
     headers, content = await ask(answer, heavy=heavy)

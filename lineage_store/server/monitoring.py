@@ -17,7 +17,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lineage_store.api import administration
-from lineage_store.api.metrics import collector
 from lineage_store.api.reports import Measures
 from lineage_store.errors import MindInsightException
 from lineage_store.server.asking import State
@@ -33,7 +32,7 @@ class ServerMetrics:
 
     def __init__(self, state: State, watcher: Watcher, api: str) -> None:
         self._state, self._api, self.registry = state, api, CollectorRegistry()
-        self.registry.register(collector(self._measure))
+        self.registry.register(administration.collector(self._measure))
         ProcessCollector(registry=self.registry)
         labels = ("method", "route", "status")
         requests = "Requests by route and status."
@@ -56,7 +55,7 @@ class ServerMetrics:
 
     def _measure(self) -> Measures:
         try:
-            return self._state.store().measures()
+            return self._state.store().health.measures()
         except MindInsightException as error:
             return administration.measures_without_store(self._state.settings, error)
 

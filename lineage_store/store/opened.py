@@ -3,7 +3,7 @@
 In: a URL or settings. Out: engines of the primary and of an optional standby; transactions whose failures are errors of
 errors.py. Promises: if a store cannot be opened, all its connections are closed; a store with a standby opens and
 answers while its primary is unavailable; reads see what the store has written before, unless the primary has become
-unavailable. Does not know questions: these are in `questions`, `jobs`, `samples` and `operations`.
+unavailable. Does not know questions: `LineageStore` and its nouns ask them of an `Opened` that they were given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import wraps
 from inspect import isfunction, isgeneratorfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from lineage_store import config
 from lineage_store.config import Settings, user_directory
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class OpenedStore:
-    """A database with a store of this version, and the settings."""
+class Opened:
+    """A database with a store of this version, and the settings. Threads may share it."""
 
     def __init__(
         self,
@@ -69,22 +69,24 @@ class OpenedStore:
         given = url or self.settings.database_url
         url = given or default_url(make_directory=not read_only)
         unsafe = self.settings.allow_network_filesystem
-        self._primary = self._new_engine(url, read_only=read_only)
-        self.url = db.safe_url(self._primary.url)
+        self.primary = self._new_engine(url, read_only=read_only)
+        """The engine of the primary, whether its schema fits or not; see `engine`."""
+        self.url = db.safe_url(self.primary.url)
         self._is_fit = self._is_copy = False
-        self._standby: Standby | None = None
+        self.standby: Standby | None = None
+        """What answers questions in place of the primary; None without the setting `read_database_url`."""
         try:
-            self._standby = self._beside_primary()
-            if create and not read_only and upgrade.is_empty(self._primary):
+            self.standby = self._beside_primary()
+            if create and not read_only and upgrade.is_empty(self.primary):
                 upgrade.upgrade(url, allow_network_filesystem=unsafe)
                 if not given:
                     log.warning("The lineage store is %s.", db.sqlite_path(url))
             self._require_fit()
         except DatabaseUnavailableError as error:
-            if self._standby is None:
+            if self.standby is None:
                 self.close()
                 raise
-            log.warning("%s Questions are answered by %s.", error, self._standby)
+            log.warning("%s Questions are answered by %s.", error, self.standby)
         except BaseException:
             self.close()
             raise
@@ -107,8 +109,8 @@ class OpenedStore:
         from lineage_store.store.database.standby import Standby
 
         engine = self._new_engine(self.settings.read_database_url, read_only=True)
-        standby = Standby(self._primary, engine)
-        if {engine.dialect.name, self._primary.dialect.name} != {"postgresql"}:
+        standby = Standby(self.primary, engine)
+        if {engine.dialect.name, self.primary.dialect.name} != {"postgresql"}:
             raise ConfigError(
                 f"read_database_url names {standby}, and the store is {self.url}: only PostgreSQL has standbys.",
                 hint="Clear read_database_url.",
@@ -119,66 +121,54 @@ class OpenedStore:
         """Close the database connections; a connection in use by another thread closes when that thread is done."""
         from lineage_store.store.database import connections
 
-        connections.close(self._primary)
-        if self._standby is not None:
-            connections.close(self._standby.engine)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"LineageStore({self.url!r})"
+        connections.close(self.primary)
+        if self.standby is not None:
+            connections.close(self.standby.engine)
 
     @property
     def engine(self) -> Engine:
-        """The primary's SQLAlchemy engine, for SQL of your own; the views are the contract, the tables are not.
-
-        Raises if its schema does not fit, or if it does not answer the first check of that.
-        """
+        """The engine of the primary. Raises if its schema does not fit, or if it does not answer the check of that."""
         self._require_fit()
-        return self._primary
+        return self.primary
 
     @property
     def read_engine(self) -> Engine:
         """The engine for the next question: the standby's, if there is one, unless it lacks what was written here."""
-        standby = self._standby
+        standby = self.standby
         if standby is None or (self._require_copy(standby) and standby.lacks_writes()):
             return self.engine
         return standby.engine
 
     def answers_as_followed(self) -> bool:
         """Whether the next question goes to the engine that is watched for changes."""
-        return self._standby is None or self.read_engine is self._followed
+        return self.standby is None or self.read_engine is self.followed
 
     def see_latest(self) -> None:
         """Make sure that later reads see everything that is in the primary now, even if a standby answers."""
-        if self._standby is not None:
-            self._standby.stay_no_older()
+        if self.standby is not None:
+            self.standby.stay_no_older()
 
     @property
-    def _informed(self) -> Engine:
+    def informed(self) -> Engine:
         """The engine for the status of ingest: the primary's, because leases look expired on a standby that lags.
 
         While the primary does not answer, it is the engine for questions.
         """
-        if self._standby is None or self._standby.primary_answers():
+        if self.standby is None or self.standby.primary_answers():
             return self.engine
         return self.read_engine
 
     @property
-    def _followed(self) -> Engine:
+    def followed(self) -> Engine:
         """The engine that is watched for changes: the standby's, if there is one."""
-        return self.engine if self._standby is None else self._standby.engine
+        return self.engine if self.standby is None else self.standby.engine
 
     def _require_fit(self) -> None:
         if self._is_fit:
             return
         from lineage_store.store.schema import upgrade
 
-        upgrade.check(self._primary)
+        upgrade.check(self.primary)
         self._is_fit = True
 
     def _require_copy(self, standby: Standby) -> bool:
@@ -201,7 +191,8 @@ class OpenedStore:
         return True
 
     @contextmanager
-    def _named_failures(self) -> Iterator[None]:
+    def named_failures(self) -> Iterator[None]:
+        """Raise LineageQuerySummaryDataError, with the cause, for an error of the driver in the block."""
         from sqlalchemy.exc import DBAPIError
 
         try:
@@ -213,7 +204,7 @@ class OpenedStore:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Answer all questions of this thread in the block from one snapshot; the block must not wait for others."""
-        with self._reading() as session:
+        with self.read() as session:
             self._here.connection = session
             try:
                 yield
@@ -221,7 +212,7 @@ class OpenedStore:
                 self._here.connection = None
 
     @contextmanager
-    def _reading(self, engine: Engine | None = None) -> Iterator[Session]:
+    def read(self, engine: Engine | None = None) -> Iterator[Session]:
         """Open a read transaction on an engine; None: use the snapshot's transaction, or else `read_engine`."""
         from lineage_store.store.database import db
 
@@ -229,13 +220,43 @@ class OpenedStore:
         if engine is None and here is not None:
             yield here
             return
-        with self._named_failures(), db.reading(engine or self.read_engine) as session:
+        with self.named_failures(), db.reading(engine or self.read_engine) as session:
             yield session
 
     @contextmanager
-    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Session, BaseDir, int]]:
+    def read_at_length(self) -> Iterator[Session]:
+        """Open a read transaction whose statements may take any time, on a connection of its own."""
+        from lineage_store.store.database import connections, db
+
+        url = self.read_engine.url.render_as_string(hide_password=False)
+        apart = db.open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
+        try:
+            with self.read(apart) as session:
+                yield session
+        finally:
+            connections.close(apart)
+
+    def ask(self, question: Callable[[Session], T], engine: Engine | None = None) -> T:
+        """Return the answer to a question in a transaction of its own, as `read` opens it.
+
+        If a standby has ended it, because it had to replay changes to the rows that the question read, it is asked once
+        more, in a new snapshot; not so a part of a `snapshot`, or of a function that `asked_again` retries as a whole.
+        """
+
+        def answer() -> T:
+            with self.read(engine) as session:
+                return question(session)
+
+        return answer() if getattr(self._here, "connection", None) else asked_again(answer)()
+
+    def base_dirs(self, base_dir: PathLike | None = None) -> list[BaseDir]:
+        """Return the base dir at a path as a list of one, or all, as the primary has them. Raises as `refs.find`."""
+        return self.ask(lambda session: refs.find_all(session, base_dir), self.engine)
+
+    @contextmanager
+    def job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Session, BaseDir, int]]:
         """Open a read transaction, and find a base dir and the id of a job in it. Raises as `find_job`."""
-        with self._reading() as session:
+        with self.read() as session:
             yield session, *find_job(session, base_dir, train_id)
 
 

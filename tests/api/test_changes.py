@@ -21,7 +21,6 @@ from helpers import faults
 from helpers.ingesting import column
 from helpers.log_writer import Log
 from lineage_store import LineageStore
-from lineage_store.api.changes import Follower
 from lineage_store.api.reports import Change, CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import (
@@ -32,6 +31,7 @@ from lineage_store.errors import (
 )
 from lineage_store.ingest import lease
 from lineage_store.operations.base_dirs import forget
+from lineage_store.query.changes import Follower
 from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import jobs as revisions
@@ -70,7 +70,7 @@ class Reader:
 
     def __init__(self, store: LineageStore, since: str | None = "now") -> None:
         self.store, self.since = store, since
-        self.since = store.changes(since).since if since == "now" else since
+        self.since = store.changes.since(since).since if since == "now" else since
 
     def told(self, limit: int = 1000) -> list[str]:
         return [words(change) for change in self.read(limit)]
@@ -78,7 +78,7 @@ class Reader:
     def read(self, limit: int = 1000) -> list[Change]:
         found, more = list[Change](), True
         while more:
-            answer = self.store.changes(self.since, limit=limit)
+            answer = self.store.changes.since(self.since, limit=limit)
             assert len(answer.changes) <= limit
             self.since, more = answer.since, answer.more
             found += answer.changes
@@ -134,9 +134,9 @@ def test_from_now_on_nothing_is_told_that_was_there(store: LineageStore, two: Pa
 def test_a_job_that_was_removed_and_came_back_is_told(store: LineageStore, one: Path) -> None:
     reader = Reader(store)
     clean_up = CleanUp(condition={"summary_dir": {"eq": "./a"}})
-    store.remove_jobs(clean_up, one)
+    store.removal.remove(clean_up, one)
     assert reader.told() == ["removed one ./a"]
-    store.restore_job(one, "./a")
+    store.removal.restore(one, "./a")
     assert reader.told() == ["restored one ./a"]
     store.ingest(one)
     assert reader.told() == ["changed one ./a"]
@@ -166,13 +166,13 @@ def test_what_a_backup_took_back_is_told_anew(store: LineageStore, two: Path) ->
 
 
 def test_pages_of_one_tell_each_change_once(store: LineageStore) -> None:
-    whole = [words(change) for change in store.changes().changes]
+    whole = [words(change) for change in store.changes.since().changes]
     assert sorted(Reader(store, since=None).told(limit=1)) == sorted(whole)
 
 
 def test_each_change_has_a_token_of_its_own(store: LineageStore) -> None:
-    whole = list(map(words, store.changes().changes))
-    for number, change in enumerate(store.changes().changes, 1):
+    whole = list(map(words, store.changes.since().changes))
+    for number, change in enumerate(store.changes.since().changes, 1):
         rest = Reader(store, since=change.since).told()
         assert sorted(whole[:number] + rest) == sorted(whole)
 
@@ -185,7 +185,7 @@ def test_a_base_dir_that_changes_all_the_time_does_not_keep_the_others_waiting(
     met = set[str]()
     for _ in range(4):
         stamp(store, one, "./a", "./b")
-        answer = store.changes(reader.since, limit=1)
+        answer = store.changes.since(reader.since, limit=1)
         reader.since = answer.since
         met |= set(map(words, answer.changes))
     assert "changed two ./c" in met
@@ -194,9 +194,9 @@ def test_a_base_dir_that_changes_all_the_time_does_not_keep_the_others_waiting(
 def test_of_jobs_those_that_match_now_are_told(store: LineageStore, two: Path) -> None:
     write(two, "d", network="Other")
     store.ingest(two)
-    answer = store.changes(condition={"network": {"eq": "Other"}})
+    answer = store.changes.since(condition={"network": {"eq": "Other"}})
     assert list(map(words, answer.changes)) == ["changed two ./d"]
-    assert store.changes(answer.since).changes == []
+    assert store.changes.since(answer.since).changes == []
 
 
 def test_who_takes_over_from_another_reader_stops_where_that_one_stands(
@@ -208,7 +208,7 @@ def test_who_takes_over_from_another_reader_stops_where_that_one_stands(
     ahead = Reader(store)
     store.annotate(one, "./b", tag=1)
     forget(store.engine, two, Settings())
-    answer = store.changes(behind.since, until=ahead.since)
+    answer = store.changes.since(behind.since, until=ahead.since)
     assert list(map(words, answer.changes)) == ["changed one ./a"]
     assert answer.since == ahead.since
     assert ahead.told() == ["forgotten two None", "changed one ./b"]
@@ -227,11 +227,11 @@ NO_TOKENS = [
 def test_what_is_no_token_is_refused(store: LineageStore) -> None:
     for token in NO_TOKENS:
         with pytest.raises(LineageParamValueError, match="is no token of changes"):
-            store.changes(token)
+            store.changes.since(token)
 
 
 def test_a_token_with_values_that_no_database_holds_is_refused(store: LineageStore) -> None:
-    (base_dir,) = store.base_dirs()[:1]
+    (base_dir,) = list(store.base_dirs)[:1]
     known_since = current_place(store, base_dir)[0]
     forged: list[list[object]] = [
         *([2**63, 0, ""], [0, 2**63, ""], [0, -(2**63) - 1, ""]),
@@ -239,13 +239,13 @@ def test_a_token_with_values_that_no_database_holds_is_refused(store: LineageSto
     ]
     for name, [since, *rest] in product(("since", "until"), forged):
         place = [known_since if since == 0 else since, *rest]
-        given: dict[str, Any] = {name: packed({base_dir: place})}
+        given: dict[str, Any] = {"token" if name == "since" else name: packed({base_dir: place})}
         with pytest.raises(LineageParamValueError, match=rf"^{name} = .* is no token of changes"):
-            store.changes(**given)
+            store.changes.since(**given)
 
 
 def current_place(store: LineageStore, base_dir: str) -> list[object]:
-    token = store.changes("now").since
+    token = store.changes.since("now").since
     packed_places = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     found: list[object] = json.loads(zlib.decompress(packed_places))[base_dir]
     return found
@@ -254,19 +254,19 @@ def current_place(store: LineageStore, base_dir: str) -> list[object]:
 def test_a_token_does_not_fill_the_memory(store: LineageStore) -> None:
     bomb = base64.urlsafe_b64encode(zlib.compress(b'{"' + b"a" * (1 << 26))).decode()
     with pytest.raises(LineageParamValueError, match="is no token of changes"):
-        store.changes(bomb)
+        store.changes.since(bomb)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_001])
 def test_a_limit_out_of_bounds_is_refused(store: LineageStore, limit: int) -> None:
     with pytest.raises(LineageParamValueError, match="from 1 to 10000"):
-        store.changes(limit=limit)
+        store.changes.since(limit=limit)
 
 
 @pytest.mark.parametrize("limit", ["5", None, 1.5, True])
 def test_a_limit_that_is_no_number_is_refused(store: LineageStore, limit: Any) -> None:
     with pytest.raises(LineageParamTypeError, match=r"limit = .* must be a whole number from 1 to 10000"):
-        store.changes(limit=limit)
+        store.changes.since(limit=limit)
 
 
 def test_what_commits_late_is_told_though_later_revisions_were_told_before(
@@ -297,7 +297,7 @@ def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_
     with LineageStore(database_url, settings=Settings()) as store:
         for place in places:
             store.ingest(place)
-        begun = store.changes("now").since
+        begun = store.changes.since("now").since
     done = threading.Event()
 
     def write_often(place: Path, seed: int) -> None:
@@ -320,7 +320,7 @@ def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_
     while True:
         last = not any(writer.is_alive() for writer in writers)
         with LineageStore(database_url, settings=Settings()) as own:
-            answer = own.changes(since, limit=3)
+            answer = own.changes.since(since, limit=3)
         for change in answer.changes:
             place_of_job = change.base_dir, change.train_id
             assert (change.revision or 0) > met.get(place_of_job, 0), "told twice, or out of order"
@@ -329,13 +329,15 @@ def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_
         if last and not answer.more:
             break
     with LineageStore(database_url, settings=Settings()) as store:
-        changed = {(each.base_dir, each.train_id): each.revision for each in store.changes(begun).changes}
+        changed = {
+            (each.base_dir, each.train_id): each.revision for each in store.changes.since(begun).changes
+        }
         assert met == changed
-        assert store.changes(since).changes == []
+        assert store.changes.since(since).changes == []
 
 
 def test_a_follower_gives_what_changed_since_its_last_look(store: LineageStore, one: Path) -> None:
-    with store.follow() as follower:
+    with store.changes.follow() as follower:
         assert list(follower.look()) == []
         store.annotate(one, "./a", tag=1)
         assert [words(change) for answer in follower.look() for change in answer.changes] == [
@@ -345,7 +347,7 @@ def test_a_follower_gives_what_changed_since_its_last_look(store: LineageStore, 
 
 
 def test_a_follower_asks_sqlite_nothing_while_nobody_commits(sqlite_url: str, one: Path) -> None:
-    with LineageStore(sqlite_url, settings=Settings()) as store, store.follow() as follower:
+    with LineageStore(sqlite_url, settings=Settings()) as store, store.changes.follow() as follower:
         store.ingest(one)
         assert len(list(follower.look())) == 1
         begun = list[object]()
@@ -355,7 +357,7 @@ def test_a_follower_asks_sqlite_nothing_while_nobody_commits(sqlite_url: str, on
 
 
 def test_a_follower_goes_on_where_it_failed(store: LineageStore, one: Path) -> None:
-    with store.follow() as follower:
+    with store.changes.follow() as follower:
         store.annotate(one, "./a", tag=1)
         with faults.down(store.engine), pytest.raises(_FAILURES):
             list(follower.look())
@@ -369,7 +371,7 @@ def test_a_follower_sees_that_the_file_was_replaced(sqlite_url: str, one: Path, 
         store.ingest(two)
     with LineageStore(sqlite_url, settings=Settings()) as store:
         store.ingest(one)
-    with LineageStore(sqlite_url, settings=Settings()) as store, store.follow() as follower:
+    with LineageStore(sqlite_url, settings=Settings()) as store, store.changes.follow() as follower:
         assert list(follower.look()) == []
         for name in ("-wal", "-shm"):
             Path(f"{path}{name}").unlink()
@@ -379,11 +381,11 @@ def test_a_follower_sees_that_the_file_was_replaced(sqlite_url: str, one: Path, 
 
 
 def test_the_token_of_now_is_that_of_the_last_commit(database_url: str, corpus: Path) -> None:
-    with LineageStore(database_url) as store, closing(store.now()) as now:
-        assert now.since() == store.changes("now").since
+    with LineageStore(database_url) as store, closing(store.changes.now()) as now:
+        assert now.since() == store.changes.since("now").since
         store.ingest(corpus)
         told = now.since()
-        assert told == now.since() == store.changes("now").since
+        assert told == now.since() == store.changes.since("now").since
         with LineageStore(database_url) as other:
             other.annotate(corpus, "./run_039", tag=1)
-        assert now.since() == store.changes("now").since != told
+        assert now.since() == store.changes.since("now").since != told

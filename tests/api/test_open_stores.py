@@ -106,7 +106,7 @@ def test_only_so_many_stay_open_and_those_in_use_are_not_closed(tmp_path: Path, 
         for url in urls:
             assert count(base_dir, url) == 1
         assert len(mindinsight._KEPT) == mindinsight.MOST
-        assert first.filter_lineage()["count"] == 1
+        assert first.lineage.filter()["count"] == 1
     with connections() as seen:
         assert count(base_dir, urls[-1]) == 1
         assert seen == []

@@ -11,10 +11,10 @@ from sqlalchemy import event
 
 from helpers.log_writer import Log
 from lineage_store import LineageStore
+from lineage_store.api import find_job
 from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError, TrainJobNotFoundError
-from lineage_store.store.catalog.refs import find_job
 
 
 @pytest.fixture
@@ -61,16 +61,16 @@ def test_a_path_outside_is_refused_with_who_tells_more(store: LineageStore, tmp_
 
 def test_a_removed_job_is_found_where_removed_ones_are_wanted(store: LineageStore, tmp_path: Path) -> None:
     gone = CleanUp(condition={"summary_dir": {"eq": "./mine"}})
-    assert store.remove_jobs(gone).jobs == 1
+    assert store.removal.remove(gone).jobs == 1
     with pytest.raises(TrainJobNotFoundError):
         find_job(store, "./mine")
     assert find_job(store, "./mine", removed=True) == (str(tmp_path / "one"), "./mine")
 
 
 def test_removed_jobs_are_listed_on_one_connection(store: LineageStore) -> None:
-    store.remove_jobs(CleanUp(condition={"network": {"eq": "LeNet5"}}))
+    store.removal.remove(CleanUp(condition={"network": {"eq": "LeNet5"}}))
     in_use: list[int] = []
     pool: Any = store.engine.pool
     event.listen(store.engine, "checkout", lambda *_: in_use.append(pool.checkedout()))
-    assert len(store.removed_jobs()) == 3
+    assert len(store.removal.removed()) == 3
     assert max(in_use) == 1

@@ -44,13 +44,16 @@ def base_dir(tmp_path: Path) -> Path:
         (LineageParamTypeError, "not int", lambda store, _: store.sql(7).__enter__()),
         (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.get_lineage(base_dir, 7)),
         (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job_report(base_dir, 7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job_contents(base_dir, [7])),
-        (LineageParamTypeError, "train_id = 7", lambda store, _: store.train_jobs(train_ids=[7])),
-        (LineageParamTypeError, "train_id = 7", lambda store, _: store.base_dirs_with(7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.restore_job(base_dir, 7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.reingest(base_dir, 7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: [*store.verify(base_dir, 7)]),
-        (LineageParamTypeError, "part = 7 must", lambda store, _: store.known_values("network", 7)),
+        (
+            LineageParamTypeError,
+            "train_id = 7",
+            lambda store, base_dir: store.lineage.contents(base_dir, [7]),
+        ),
+        (LineageParamTypeError, "train_id = 7", lambda store, _: store.lineage.jobs(train_ids=[7])),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.removal.restore(base_dir, 7)),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.repair.reingest(base_dir, 7)),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: [*store.repair.verify(base_dir, 7)]),
+        (LineageParamTypeError, "part = 7 must", lambda store, _: store.values("network", 7)),
         (LineageParamTypeError, "metric = 7 must", lambda store, _: store.evaluations("./a", 7)),
         (
             LineageParamTypeError,
@@ -62,22 +65,22 @@ def base_dir(tmp_path: Path) -> Path:
             "remark = 7 must",
             lambda store, base_dir: store.annotate(base_dir, "./a", remark=7),
         ),
-        (LineageParamTypeError, "state = 7 must", lambda store, _: store.train_jobs(state=7)),
+        (LineageParamTypeError, "state = 7 must", lambda store, _: store.lineage.jobs(state=7)),
         (
             LineageParamTypeError,
             "timeout_s = '5' must",
             lambda store, _: store.sql("SELECT 1", timeout_s="5").__enter__(),
         ),
-        (LineageParamValueError, "since = 7 is", lambda store, _: store.changes(7)),
+        (LineageParamValueError, "since = 7 is", lambda store, _: store.changes.since(7)),
         (
             LineageParamValueError,
             "state = 'lve' is none of reading, live, ",
-            lambda store, _: store.train_jobs(state="lve"),
+            lambda store, _: store.lineage.jobs(state="lve"),
         ),
         (
             LineageParamValueError,
             "outcome = 'ok' is none of",
-            lambda store, _: store.train_jobs(outcome="ok"),
+            lambda store, _: store.lineage.jobs(outcome="ok"),
         ),
         (LineageParamSummaryPathError, "7 is no path", lambda store, _: store.backup(7)),
         (LineageParamSummaryPathError, "None is no path", lambda store, _: store.publish(None)),
@@ -108,7 +111,7 @@ def test_a_directory_without_log_files_does_not_become_a_base_dir(
     with pytest.raises(LineageParamSummaryPathError, match="no directory"):
         get_summary_lineage(empty.parent / "misspelt", store=store, refresh=refresh)
     assert "No log file was found" in str(store.ingest(empty.parent))
-    assert store.base_dirs() == []
+    assert list(store.base_dirs) == []
 
 
 def test_what_is_wrong_with_a_directory_does_not_depend_on_what_else_the_store_knows(
@@ -119,7 +122,7 @@ def test_what_is_wrong_with_a_directory_does_not_depend_on_what_else_the_store_k
     beside.mkdir()
     with pytest.raises(LineageFileNotFoundError, match="no log file in"):
         get_summary_lineage(beside, store=store)
-    assert store.base_dirs() == [str(base_dir)]
+    assert list(store.base_dirs) == [str(base_dir)]
 
 
 def test_a_job_beside_a_known_base_dir_is_a_base_dir_of_its_own(store: LineageStore, base_dir: Path) -> None:
@@ -171,6 +174,6 @@ def test_without_any_directory_for_the_default_store_the_error_says_what_to_set(
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800", "a" * 256, "a/" * 2048])
 def test_what_cannot_be_a_path_is_no_base_dir(store: LineageStore, path: str) -> None:
-    for ask in (store.train_jobs, store.ingest, lambda path: store.why(path)):
+    for ask in (store.lineage.jobs, store.ingest, lambda path: store.repair.why(path)):
         with pytest.raises(LineageParamSummaryPathError, match="is no path"):
             ask(path)

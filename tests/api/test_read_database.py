@@ -78,11 +78,11 @@ def store(writer: LineageStore, postgres_url: str, standby_url: str) -> Iterator
 
 
 def jobs(store: LineageStore) -> list[str]:
-    return sorted(job.train_id for job in store.train_jobs())
+    return sorted(job.train_id for job in store.lineage.jobs())
 
 
 def remark(store: LineageStore) -> object:
-    found = {each["summary_dir"]: each["added_info"] for each in store.filter_lineage()["object"]}
+    found = {each["summary_dir"]: each["added_info"] for each in store.lineage.filter()["object"]}
     return found["./a"].get("remark")
 
 
@@ -93,12 +93,12 @@ def test_what_only_asks_is_asked_of_the_standby(
         writer.ingest(train(base_dir, "b"))
         assert jobs(writer) == JOBS
         assert jobs(store) == ["./a"]
-        assert store.filter_lineage()["count"] == len(list(store.iter_lineage())) == 1
-        assert len(store.changes().changes) == 1
+        assert store.lineage.filter()["count"] == len(list(store.lineage.iterate())) == 1
+        assert len(store.changes.since().changes) == 1
         with pytest.raises(Exception, match="knows no train job"):
             store.scalars(base_dir, "./b", "loss")
         assert store.plan(base_dir).bytes_to_read == 0  # what looks at the disk asks the primary
-        assert not [file for file in store.verify() if file.differences or file.pending_bytes]
+        assert not [file for file in store.repair.verify() if file.differences or file.pending_bytes]
     replayed()
     assert jobs(store) == JOBS
 
@@ -111,10 +111,10 @@ def test_who_writes_sees_it_before_the_standby_does(
         assert remark(store) == "mine"
         store.ingest(train(base_dir, "b"))
         assert jobs(store) == JOBS
-        assert store.read_engine is store.engine
+        assert store.opened.read_engine is store.engine
     replayed()
     assert remark(store) == "mine"
-    assert store.read_engine is not store.engine
+    assert store.opened.read_engine is not store.engine
 
 
 def test_who_was_told_of_a_write_sees_it_too(
@@ -123,7 +123,7 @@ def test_who_was_told_of_a_write_sees_it_too(
     with paused(standby_url):
         writer.annotate(base_dir, "./a", remark="of another")
         assert remark(store) is None
-        store.see_latest()
+        store.opened.see_latest()
         assert remark(store) == "of another"
 
 
@@ -138,15 +138,15 @@ def test_a_function_reads_new_lineage_and_answers_with_it(
 def test_changes_go_on_when_the_primary_answered_in_between(
     store: LineageStore, writer: LineageStore, standby_url: str, base_dir: Path, replayed: Callable[[], None]
 ) -> None:
-    with store.follow() as follower:
+    with store.changes.follow() as follower:
         with paused(standby_url):
             store.annotate(base_dir, "./a", tag=1)
-            told = store.changes(follower.since)
+            told = store.changes.since(follower.since)
             writer.ingest(train(base_dir, "b"))
-            told = store.changes(told.since)
-            assert not store.changes(told.since).changes
+            told = store.changes.since(told.since)
+            assert not store.changes.since(told.since).changes
         replayed()
-        assert not store.changes(told.since).changes
+        assert not store.changes.since(told.since).changes
         followed = [change for answer in follower.look() for change in answer.changes]
     assert [(change.train_id, change.kind) for change in followed] == [
         (job, ChangeKind.CHANGED) for job in JOBS
@@ -159,7 +159,7 @@ def test_a_question_that_the_standby_ended_is_asked_again(
     assert jobs(store) == ["./a"]
     with ThreadPoolExecutor() as threads, impatient(standby_url):
         with held_up(postgres_url, standby_url, "train_job"):
-            asked = threads.submit(store.filter_lineage, base_dir=base_dir)
+            asked = threads.submit(store.lineage.filter, base_dir=base_dir)
             end_what_reads(postgres_url, standby_url, "base_dir")
         assert asked.result()["count"] == 1
 
@@ -191,7 +191,7 @@ def test_a_session_that_the_standby_ended_says_so_too(
     assert jobs(store) == ["./a"]
 
     def rest() -> None:
-        with reading(store.read_engine) as session:
+        with reading(store.opened.read_engine) as session:
             session.change("SELECT count(*) FROM base_dir")
             execute(postgres_url, "BEGIN; LOCK TABLE base_dir IN ACCESS EXCLUSIVE MODE; COMMIT")
             wait_until_caught_up(postgres_url, standby_url)
@@ -212,7 +212,7 @@ def test_a_question_that_the_standby_ends_again_says_so(
         impatient(standby_url),
         held_up(postgres_url, standby_url, "train_job"),
     ):
-        asked = threads.submit(store.filter_lineage, base_dir=base_dir)
+        asked = threads.submit(store.lineage.filter, base_dir=base_dir)
         for _ in range(2):
             end_what_reads(postgres_url, standby_url, "base_dir")
         failure = asked.exception()
@@ -226,7 +226,7 @@ def test_how_far_the_standby_is_behind_is_told(
     store: LineageStore, writer: LineageStore, standby_url: str, base_dir: Path, replayed: Callable[[], None]
 ) -> None:
     def how() -> Replay:
-        found = store.standby(within_s=0.0)
+        found = store.health.standby(within_s=0.0)
         assert found is not None
         return found
 
@@ -236,12 +236,14 @@ def test_how_far_the_standby_is_behind_is_told(
         writer.ingest(train(base_dir, "b"))
         assert how().lag_bytes
         assert how().lag_s
-        assert [each.kind for each in store.findings(within_s=0.0)][-1] == "standby_behind"
-        assert "pg_wal_replay_resume" in store.findings(within_s=0.0)[-1].remedy
-        assert store.measures().standby is not None
-        assert [row["finished_jobs"] for row in store.status().base_dirs] == [2]  # as the primary has it
+        assert [each.kind for each in store.health.findings(within_s=0.0)][-1] == "standby_behind"
+        assert "pg_wal_replay_resume" in store.health.findings(within_s=0.0)[-1].remedy
+        assert store.health.measures().standby is not None
+        assert [row["finished_jobs"] for row in store.health.status().base_dirs] == [
+            2
+        ]  # as the primary has it
     replayed()
-    assert writer.standby() is None
+    assert writer.health.standby() is None
 
 
 def test_while_the_primary_is_away_questions_go_on_and_remarks_are_refused(
@@ -264,16 +266,16 @@ def test_while_the_primary_is_away_questions_go_on_and_remarks_are_refused(
         for store in (before, since):
             assert jobs(store) == ["./a"]
             assert filter_summary_lineage(base_dir, store=store)["count"] == 1
-            assert store.status().base_dirs
-            assert {each.kind for each in store.findings()} == {"database_down"}
-            assert not store.measures().is_up
+            assert store.health.status().base_dirs
+            assert {each.kind for each in store.health.findings()} == {"database_down"}
+            assert not store.health.measures().is_up
             with pytest.raises(DatabaseUnavailableError, match="questions are answered by") as refused:
                 store.annotate(base_dir, "./a", tag=2)
             assert refused.value.cause == "down"
         proxy.cut_after()
         for store in (before, since):
             store.annotate(base_dir, "./a", tag=3)
-            assert store.filter_lineage()["object"][0]["added_info"]["tag"] == 3
+            assert store.lineage.filter()["object"][0]["added_info"]["tag"] == 3
 
 
 def test_while_the_standby_is_away_questions_fail_by_its_name(
@@ -293,7 +295,7 @@ def test_while_the_standby_is_away_questions_fail_by_its_name(
             jobs(store)
         assert refused.value.cause == "down"
         store.annotate(base_dir, "./a", tag=1)
-        assert [each.kind for each in store.findings()] == ["standby_down"]
+        assert [each.kind for each in store.health.findings()] == ["standby_down"]
         proxy.cut_after()
         assert jobs(store) == ["./a"]
 
@@ -344,11 +346,11 @@ def test_libpq_chooses_among_several_servers(
         written = of_several(postgres_url, second, primary, wanted="read-write")
         with LineageStore(written, settings=Settings(read_database_url=asked)) as store:
             assert jobs(store) == ["./a"]
-            with store.read_engine.connect() as connection:
+            with store.opened.read_engine.connect() as connection:
                 assert connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar() is is_standby
             store.annotate(base_dir, "./a", remark=second)
             assert remark(store) == second
-            found = store.standby()
+            found = store.health.standby()
             assert found is not None
             assert (found.finding and found.finding.kind) == (None if is_standby else "standby_is_primary")
 
@@ -367,7 +369,7 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_is_brought_up_to_d
             writer.ingest(base_dir)
             promote(standby_url)
             assert jobs(store) == ["./a"]
-            assert [each.kind for each in store.findings()] == ["standby_promoted"]
+            assert [each.kind for each in store.health.findings()] == ["standby_promoted"]
             store.annotate(base_dir, "./b", tag=1)
             assert jobs(store) == JOBS  # of the one that was written to
         with LineageStore(standby_url, settings=Settings()) as taken_over:
@@ -375,6 +377,6 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_is_brought_up_to_d
             assert jobs(taken_over) == JOBS
             assert taken_over.scalars(base_dir, "./a", "loss").values.tolist() == [0.5, 0.25]
             assert remark(taken_over) == "kept"
-            files = list(taken_over.verify())
+            files = list(taken_over.repair.verify())
             assert len(files) == 5
             assert not [file for file in files if file.differences or file.pending_bytes]

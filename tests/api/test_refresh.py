@@ -115,7 +115,7 @@ def test_waiting_for_the_leader_asks_for_what_is_left_and_less_and_less_often(
     base_dir_id = register_base_dir(store.engine, base_dir)
     with hold_lease(store.engine, base_dir_id, 15.0, mode="daemon"):
         event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(f"{args[2:4]}"))
-        refreshing.wait_for_leader(store.engine, base_dir, store.settings)
+        refreshing.wait_for_leader(store.engine, base_dir, store.opened.settings)
     assert "has not caught up" in caplog.text
     asked = [each for each in asked if "log_file.fingerprint" in each]
     assert "./a" in asked[0]
@@ -209,17 +209,17 @@ def test_one_jobs_lineage_is_read_without_looking_at_the_others(store: LineageSt
     found = get_summary_lineage(base_dir / "a", store=store)
     assert found["algorithm"] == {"network": "new"}
     assert found["summary_dir"] == str(base_dir / "a")
-    assert [job.train_id for job in store.train_jobs(base_dir)] == ["./a"]
+    assert [job.train_id for job in store.lineage.jobs(base_dir)] == ["./a"]
 
 
 def test_the_base_dir_of_a_job_is_the_nearest_that_the_store_knows_else_its_parent(
     store: LineageStore, base_dir: Path
 ) -> None:
     get_summary_lineage(base_dir / "a", store=store)
-    assert store.base_dirs() == [str(base_dir)]
+    assert list(store.base_dirs) == [str(base_dir)]
     Log().train(network="own").write_lineage(base_dir)
     assert get_summary_lineage(base_dir, store=store)["algorithm"] == {"network": "own"}
-    assert store.base_dirs() == [str(base_dir)]
+    assert list(store.base_dirs) == [str(base_dir)]
 
 
 def test_a_question_takes_the_lead_only_if_there_is_something_to_read(
@@ -284,7 +284,7 @@ def test_a_job_with_summary_files_only_has_no_lineage(store: LineageStore, tmp_p
 def test_a_refused_condition_reads_no_file(store: LineageStore, base_dir: Path) -> None:
     with pytest.raises(LineageSearchConditionParamError):
         filter_summary_lineage(base_dir, {"nonsense": {"eq": 1}}, store=store)
-    assert store.base_dirs() == []
+    assert list(store.base_dirs) == []
 
 
 def test_a_database_that_is_down_is_named_with_the_cause(tmp_path: Path, base_dir: Path) -> None:
@@ -307,4 +307,4 @@ def test_a_relative_path_and_a_link_mean_the_same_base_dir(
     monkeypatch.chdir(tmp_path)
     for path in ("base", "./link/", base_dir):
         store.ingest(path)
-    assert store.base_dirs() == [os.path.realpath(base_dir)]
+    assert list(store.base_dirs) == [os.path.realpath(base_dir)]

@@ -66,21 +66,21 @@ def test_a_hundred_threads_share_a_store(store: LineageStore, base_dir: Path) ->
         thread.join()
     assert errors == []
     assert len(opened) <= POOL_SIZE
-    remarks = [found["added_info"]["remark"] for found in store.filter_lineage()["object"]]
+    remarks = [found["added_info"]["remark"] for found in store.lineage.filter()["object"]]
     assert sorted(map(int, remarks)) == list(range(JOBS))
 
 
 def check_conditions(store: LineageStore) -> None:
-    answer = store.filter_lineage({"network": {"eq": "A"}, "epoch": {"ge": 10}, "limit": 3})
+    answer = store.lineage.filter({"network": {"eq": "A"}, "epoch": {"ge": 10}, "limit": 3})
     assert (answer["count"], len(answer["object"])) == (5, 3)
-    uncounted = store.filter_lineage({"epoch": {"lt": 4}, "limit": 10}, count=False)
+    uncounted = store.lineage.filter({"epoch": {"lt": 4}, "limit": 10}, count=False)
     assert len(uncounted["object"]) == 4
 
 
 def check_pages(store: LineageStore, base_dir: Path) -> None:
-    pages = [store.train_jobs(base_dir, limit=7, page=number) for number in range(3)]
+    pages = [store.lineage.jobs(base_dir, limit=7, page=number) for number in range(3)]
     assert len({job.train_id for page in pages for job in page}) == JOBS
-    assert len(list(store.iter_lineage({"network": {"eq": "B"}}))) == JOBS // 2
+    assert len(list(store.lineage.iterate({"network": {"eq": "B"}}))) == JOBS // 2
 
 
 def check_scalars(store: LineageStore, base_dir: Path, job: int) -> None:
@@ -94,5 +94,5 @@ def test_what_is_asked_of_a_closed_store_leaves_no_connection_open(store: Lineag
     event.listen(store.engine, "connect", lambda connection, _: opened.append(connection))
     event.listen(store.engine, "close", lambda connection, _: closed.append(connection))
     for _ in range(2):
-        assert len(store.base_dirs()) == 1
+        assert len(list(store.base_dirs)) == 1
     assert opened == closed != []

@@ -150,8 +150,8 @@ def assert_answered(run: Run, asked: Sequence[tuple[object, ...]]) -> None:
 @pytest.mark.slow
 def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> None:
     with LineageStore(on_each) as store:
-        everything = store.filter_lineage()
-        assert everything["count"] == sum(1 for _ in store.iter_lineage())
+        everything = store.lineage.filter()
+        assert everything["count"] == sum(1 for _ in store.lineage.iterate())
         json.dumps(everything)
         for field in FIELDS:
             for order in ("ascending", "descending") if field.searchable else ():
@@ -159,17 +159,17 @@ def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> N
                 pages = [
                     found["summary_dir"]
                     for page in range(99)
-                    for found in store.filter_lineage({**by, "limit": 7, "offset": page})["object"]
+                    for found in store.lineage.filter({**by, "limit": 7, "offset": page})["object"]
                 ]
-                whole = [found["summary_dir"] for found in store.filter_lineage(by)["object"]]
+                whole = [found["summary_dir"] for found in store.lineage.filter(by)["object"]]
                 assert pages == whole, field.name
                 store.explain({**by, field.name: {"is_null": False}})
         for name in ("metric/accuracy", "metric/less", "user_defined/u", f"metric/{extreme_jobs.MEGABYTE}"):
-            found = store.filter_lineage({name: {"is_null": False}, "sorted_name": name, "limit": 5})
+            found = store.lineage.filter({name: {"is_null": False}, "sorted_name": name, "limit": 5})
             assert found["count"], name
         accurate = {"metric/accuracy": {"ge": 0.5, "lt": 1.0}, "network": {"eq": "LeNet5"}}
-        assert [each["summary_dir"] for each in store.filter_lineage(accurate)["object"]] == ["./honest_2"]
-        for train_id in [job.train_id for job in store.train_jobs()]:
+        assert [each["summary_dir"] for each in store.lineage.filter(accurate)["object"]] == ["./honest_2"]
+        for train_id in [job.train_id for job in store.lineage.jobs()]:
             for plugin, tags in store.tags(ingested, train_id).items():
                 for tag in tags:
                     read_samples(store, ingested, train_id, plugin, tag)
@@ -177,9 +177,9 @@ def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> N
             if any(path.name.endswith("_lineage") for path in (ingested / train_id).iterdir()):
                 store.get_lineage(ingested, train_id)
                 get_summary_lineage(str(ingested / train_id))
-            assert store.why(ingested / train_id).verdict == "stored"
-        assert [each for each in store.verify() if each.differences or each.unreadable] == []
-        assert store.problems() == []
+            assert store.repair.why(ingested / train_id).verdict == "stored"
+        assert [each for each in store.repair.verify() if each.differences or each.unreadable] == []
+        assert store.repair.problems() == []
         assert store.scalars(ingested, HONEST[0], "loss").values.tolist()[:2] == [1.0, 0.5]
     assert filter_summary_lineage(str(ingested), accurate)["count"] == 1
 
@@ -199,7 +199,7 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
     settings = Settings(poll_interval_s=0.05, discovery_interval_s=0.05)
     with LineageStore(on_each, settings=settings) as store, following_here(store, base_dir):
         jobs = len(list(base_dir.iterdir()))
-        wait_until(lambda: len(store.train_jobs()) == jobs)
+        wait_until(lambda: len(store.lineage.jobs()) == jobs)
         wait_until(
             lambda: not count(store, "v_log_file WHERE bookmark_bytes < size_bytes OR event_count = 0")
         )
@@ -207,7 +207,7 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
         with path.open("ab") as stream:
             stream.write(Log().scalar(5, "loss", 9.0).content)
         wait_until(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
-        assert store.problems() == []
+        assert store.repair.problems() == []
 
 
 def count(store: LineageStore, source: str) -> Any:

@@ -164,9 +164,9 @@ def test_a_dict_that_restricts_nothing_or_names_nothing_removes_nothing(run: Run
         for condition in conditions:
             rules = CleanUp(condition=condition)
             for ask in (
-                store.remove_jobs,
-                store.removal_plan,
-                lambda rules: list(store.removable_jobs(rules)),
+                store.removal.remove,
+                store.removal.plan,
+                lambda rules: list(store.removal.find(rules)),
             ):
                 with pytest.raises(LineageSearchConditionParamError):
                     ask(rules)

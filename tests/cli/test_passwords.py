@@ -112,7 +112,9 @@ def test_no_success_shows_it(run: Run, postgres_url: str, base_dir: Path) -> Non
         finished = run("--database", url, "-vv", *words)
         assert CANARY not in finished.out + finished.err, words
     with LineageStore(url) as store:
-        assert CANARY not in f"{store!r} {store.url} {store.engine!r} {store.settings.base_dirs}"
+        assert (
+            CANARY not in f"{store!r} {store.opened.url} {store.engine!r} {store.opened.settings.base_dirs}"
+        )
 
 
 def test_a_password_on_the_command_line_is_warned_about(run: Run, on_sqlite: str) -> None:

@@ -84,7 +84,7 @@ def test_a_daemon_that_is_short_of_something_reads_all_the_same(
                 assert daemon.poll() is None, "it ended"
                 assert time.monotonic() < end
                 time.sleep(0.1)
-            assert [file for file in store.verify() if file.differences or file.unreadable] == []
+            assert [file for file in store.repair.verify() if file.differences or file.unreadable] == []
             daemon.send_signal(signal.SIGTERM)
             assert daemon.wait(60) == 0
         finally:
@@ -165,7 +165,7 @@ def test_what_another_user_has_closed_is_told_as_that(shared: Path) -> None:
     ).close()  # what is imported late is root's
     with another_user(), LineageStore(store, settings=Settings()) as ours:
         ours.ingest(base_dir)
-        for refused in (ours.backup, ours.publish, lambda path: ours.move(base_dir, path)):
+        for refused in (ours.backup, ours.publish, lambda path: ours.base_dirs.move(base_dir, path)):
             with pytest.raises(MindInsightException):
                 refused(closed / "x")
         with pytest.raises(PermissionDeniedError, match="may not enter its directory"):
@@ -196,4 +196,4 @@ def _jobs_after_another(name: str, path: Path) -> int:
     (path.parent / "base").chmod(0o777)
     with LineageStore(f"sqlite:///{path}", settings=Settings()) as store:
         store.ingest(path.parent / "base")
-        return len(store.train_jobs())
+        return len(store.lineage.jobs())

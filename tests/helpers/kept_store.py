@@ -43,7 +43,7 @@ def fill(url: str, base_dir: Path, *, jobs: int = 8, steps: int = 7) -> None:
         store.annotate(base_dir, "./job_1", tag=3, remark="of \u20ac\\n")
         shutil.rmtree(base_dir / "job_2")
         store.ingest(base_dir)
-        store.remove_jobs(CleanUp(missing=True), base_dir)
+        store.removal.remove(CleanUp(missing=True), base_dir)
         shutil.rmtree(base_dir / "job_1")
         store.ingest(base_dir)
 

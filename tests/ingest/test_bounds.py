@@ -50,7 +50,7 @@ def problems(engine: Engine, kind: str) -> list[str]:
 def assert_verified(engine: Engine, base_dir: Path) -> None:
     assert ledger_is_closed(engine)
     with LineageStore(url_of(engine)) as store:
-        assert [each for each in store.verify(base_dir) if each.differences or each.unreadable] == []
+        assert [each for each in store.repair.verify(base_dir) if each.differences or each.unreadable] == []
 
 
 @pytest.mark.parametrize("bomb", bombs.BOMBS)
@@ -117,7 +117,7 @@ def test_a_job_gets_no_more_events_than_it_has_room_for_until_the_setting_is_rai
     assert_neighbour(engine)
     assert_verified(engine, base_dir)
     with LineageStore(url_of(engine)) as store:
-        store.reingest(base_dir, "./job")
+        store.repair.reingest(base_dir, "./job")
     assert column(engine, taken) == [30]
     assert problems(engine, "beyond_bounds") == []
 

@@ -479,13 +479,13 @@ def test_why_tells_of_copies_companions_and_snapshots(engine: Engine, base_dir: 
         store.ingest(base_dir)
 
         def told(path: Path) -> str:
-            return " ".join(each.what for each in store.why(path).findings)
+            return " ".join(each.what for each in store.repair.why(path).findings)
 
-        assert store.why(path.with_name(f"{NAME}.copy")).verdict == "stored"
+        assert store.repair.why(path.with_name(f"{NAME}.copy")).verdict == "stored"
         assert f"Every byte of it is in job/{NAME} too" in told(path.with_name(f"{NAME}.copy"))
         assert "a backup of a log file" in told(path.with_name(f"{NAME}.bak"))
         assert "a numbered copy of a log file" in told(path.with_name(f"{NAME} (1)"))
         assert "1 of its entries do not count: a backup" in told(base_dir / "job")
         assert "a directory of snapshots or of deleted files" in told(base_dir / ".snapshot" / "job")
         assert "1 of its entries do not count: directory of snapshots" in told(base_dir)
-        assert store.why(base_dir / ".snapshot" / "job").verdict == "not stored"
+        assert store.repair.why(base_dir / ".snapshot" / "job").verdict == "not stored"

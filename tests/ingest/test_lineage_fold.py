@@ -80,7 +80,7 @@ def test_how_a_training_ended_replaces_how_an_earlier_one_did(engine: Engine, ba
     Log().user_info(**completed).write_lineage(base_dir / "across", timestamp=1_700_000_500)
     ingest(engine, base_dir)
     with LineageStore(url_of(engine)) as store:
-        for found in store.filter_lineage()["object"]:
+        for found in store.lineage.filter()["object"]:
             assert found["model_lineage"]["user_defined"] == {"lr": 0.1, **completed}, found["summary_dir"]
 
 

@@ -36,7 +36,7 @@ def _summaries(store: LineageStore, train_id: str = "./job") -> dict[str, tuple[
 
 
 def _found(store: LineageStore, condition: dict[str, Any]) -> list[str]:
-    return [each["summary_dir"] for each in store.filter_lineage(condition)["object"]]
+    return [each["summary_dir"] for each in store.lineage.filter(condition)["object"]]
 
 
 def test_the_first_and_the_best_are_told_and_searched_by(database_url: str, tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ def test_the_first_and_the_best_are_told_and_searched_by(database_url: str, tmp_
         assert _found(store, {"metric_first/accuracy": {"ge": 0.8}}) == ["./other"]
         order = {"sorted_name": "metric_best/accuracy", "sorted_type": "descending", "limit": 1}
         assert _found(store, order) == ["./job"]
-        found = store.job_columns(names=["metric_best/accuracy", "metric_first/val_loss"])
+        found = store.lineage.columns(names=["metric_best/accuracy", "metric_first/val_loss"])
         assert dict(zip(found.train_id, found.values["metric_best/accuracy"], strict=True))["./job"] == 0.9
-        store.require_names({"metric_best/accuracy": {"gt": 0}})
+        store.lineage.require_names({"metric_best/accuracy": {"gt": 0}})
         with pytest.raises(LineageSearchConditionParamError, match="Did you mean metric_best/accuracy"):
-            store.require_names({"metric_best/acuracy": {"gt": 0}})
+            store.lineage.require_names({"metric_best/acuracy": {"gt": 0}})
 
 
 def test_they_follow_what_log_files_gain_and_lose(database_url: str, tmp_path: Path) -> None:
@@ -118,12 +118,12 @@ def test_bests_that_another_setting_chose_are_told_and_chosen_anew_from_what_is_
     assert told() == ["1 jobs have a better gap than their stored best, by the present `less_is_better`."]
     shutil.rmtree(tmp_path / "job")
     with LineageStore(database_url, settings=later) as store:
-        since = store.changes("now").since
-        assert store.choose_best() == 1
+        since = store.changes.since("now").since
+        assert store.repair.choose_best() == 1
         assert _summaries(store) == {"gap": (1.0, 1.0, 1), "acc": (1.0, 2.0, 2)}
         assert _summaries(store, "./once") == {"gap": (1.0, 1.0, 1)}
-        assert [change.train_id for change in store.changes(since).changes] == ["./job"]
-        assert store.choose_best() == 0
+        assert [change.train_id for change in store.changes.since(since).changes] == ["./job"]
+        assert store.repair.choose_best() == 0
     assert told() == []
 
 

@@ -84,7 +84,7 @@ def test_odd_train_fields_and_user_values_arrive(engine: Engine, database_url: s
         ("k\\x00ey", "v\\x00alue")
     ]
     with LineageStore(database_url) as store:
-        (found,) = store.filter_lineage({"user_defined/k\0ey": {"eq": "v\0alue"}})["object"]
+        (found,) = store.lineage.filter({"user_defined/k\0ey": {"eq": "v\0alue"}})["object"]
     assert found["model_lineage"]["user_defined"] == {"k\0ey": "v\0alue"}
 
 

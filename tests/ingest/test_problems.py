@@ -97,8 +97,8 @@ def test_a_state_that_comes_and_goes_keeps_its_row(engine: Engine, base_dir: Pat
     assert column(engine, "SELECT count(*) FROM ingest_problem") == [1]
     assert len(shown) == 4, "each time it begins anew"
     with LineageStore(engine.url.render_as_string(hide_password=False)) as store:
-        assert [each.kind for each in store.problems(resolved=True)] == ["suspect_bytes"]
-        assert store.problems() == []
+        assert [each.kind for each in store.repair.problems(resolved=True)] == ["suspect_bytes"]
+        assert store.repair.problems() == []
 
 
 def test_a_job_with_very_many_damaged_files_lists_some_and_counts_the_others(

@@ -62,11 +62,11 @@ def test_both_formats_in_one_base_dir_are_found_read_and_asked_for(
 ) -> None:
     counts = store.ingest(base_dir).counts
     assert (counts.files_found, counts.ignored) == (4, {"JSON lines, but not of ours": 1})
-    found = store.filter_lineage({"loss": {"lt": 1}, "sorted_name": "loss", "sorted_type": "ascending"})[
+    found = store.lineage.filter({"loss": {"lt": 1}, "sorted_name": "loss", "sorted_type": "ascending"})[
         "object"
     ]
     assert [job["model_lineage"]["network"] for job in found] == ["Transformer", "LeNet5"]
-    (best,) = store.filter_lineage({"metric/accuracy": {"ge": 0.75}})["object"]
+    (best,) = store.lineage.filter({"metric/accuracy": {"ge": 0.75}})["object"]
     assert best["model_lineage"]["network"] == "Transformer"
     assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
     assert store.scalars(base_dir, "./js", "loss", device=3).steps.tolist() == [1, 2]
@@ -200,7 +200,7 @@ def test_several_lineage_events_of_one_frame_are_all_kept_in_their_order(
         store.ingest(base_dir)
     append(log, several(2.0, *EVENTS), several(3.0, *EVENTS[2:]))
     store.ingest(base_dir)
-    (job,) = store.filter_lineage({})["object"]
+    (job,) = store.lineage.filter({})["object"]
     assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
     assert job["model_lineage"]["user_defined"] == {"seed": 2, "author": "Ada"}
     kept = rows(
@@ -244,7 +244,7 @@ def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
         store.ingest(base_dir)
     append(log, step(2, loss=1.5), TESTED)
     store.ingest(base_dir)
-    (job,) = store.filter_lineage({})["object"]
+    (job,) = store.lineage.filter({})["object"]
     assert job["model_lineage"]["network"] == "Transformer"
     assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
     assert job["model_lineage"]["user_defined"] == ({"seed": 3} if apart else {})
@@ -268,11 +268,11 @@ def test_lineage_of_a_new_generation_does_not_count_before_the_generation_does(
         log.unlink()
         append(log, TRAINED, b"x" * 1000)
         store.ingest(base_dir)
-        assert store.filter_lineage({})["object"] == []
+        assert store.lineage.filter({})["object"] == []
         assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.0]
         append(log, b"\n", *(step(number, loss=9.0) for number in range(9)))
     with LineageStore(database_url, settings=replace(settings, suspect_grace_s=0)) as store:
         store.ingest(base_dir)
-        assert [job["model_lineage"]["network"] for job in store.filter_lineage({})["object"]] == [
+        assert [job["model_lineage"]["network"] for job in store.lineage.filter({})["object"]] == [
             "Transformer"
         ]

@@ -542,7 +542,7 @@ def test_what_changes_is_told_once_though_several_write(
     database_url: str, base_dir: Path, start: Start
 ) -> None:
     told = dict[str, int]()
-    with LineageStore(database_url, settings=Settings()) as store, store.follow(None) as follower:
+    with LineageStore(database_url, settings=Settings()) as store, store.changes.follow(None) as follower:
 
         def all_told() -> bool:
             """Whether what the follower was told is what the store says."""

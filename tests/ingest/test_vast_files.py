@@ -44,16 +44,16 @@ def vast(path: Path, begin: bytes = b"", size: int = VAST) -> Path:
 
 def answers(store: LineageStore, base_dir: Path) -> None:
     """Everybody's questions, none of which may fail."""
-    for job in store.train_jobs(base_dir):
+    for job in store.lineage.jobs(base_dir):
         store.job_report(base_dir, job.train_id)
-        store.why(job.path)
+        store.repair.why(job.path)
     with store.engine.connect() as connection:
         for view in VIEWS:
             connection.exec_driver_sql(f"SELECT * FROM {view.name}").all()
-    store.filter_lineage(base_dir=base_dir)
-    store.findings(base_dir)
-    store.why(base_dir)
-    list(store.removable_jobs(CleanUp(older_than_s=0.0), base_dir))
+    store.lineage.filter(base_dir=base_dir)
+    store.health.findings(base_dir)
+    store.repair.why(base_dir)
+    list(store.removal.find(CleanUp(older_than_s=0.0), base_dir))
 
 
 @pytest.mark.parametrize("grace_s", [600, 0])
@@ -68,8 +68,8 @@ def test_sizes_that_add_up_to_more_than_64_bits_fail_nobody(
         for _ in range(2):
             store.ingest(base_dir)
             answers(store, base_dir)
-        (stands,) = store.status(base_dir).base_dirs
-        jobs = {job.train_id: job.log_bytes for job in store.train_jobs(base_dir)}
+        (stands,) = store.health.status(base_dir).base_dirs
+        jobs = {job.train_id: job.log_bytes for job in store.lineage.jobs(base_dir)}
         ledger = rows(store.engine, "SELECT pending_bytes FROM ingest_cycle")
         kinds = {kind for kind, _ in open_problems(store.engine)}
     assert jobs == {"./a": VAST, "./b": VAST, "./honest": len(HONEST.content)}

@@ -224,7 +224,7 @@ def test_what_acts_in_an_archive_is_refused_by_name_and_never_run(
             restore(other, archive)
         assert name in " ".join(refused.value.altered)
         with LineageStore(other) as store:
-            assert store.base_dirs() == []
+            assert list(store.base_dirs) == []
     assert not proof.exists()
 
 
@@ -310,7 +310,7 @@ def test_sql_that_was_written_into_an_archive_is_not_run(
         finally:
             os.chdir(here)
         with LineageStore(other) as store:
-            assert store.base_dirs() == []
+            assert list(store.base_dirs) == []
         assert not list(tmp_path.glob("**/PROOF"))
 
 

@@ -84,7 +84,7 @@ def nothing_of(outside: Path) -> AbstractContextManager[None]:
 
 
 def follow(store: LineageStore, base_dir: Path) -> None:
-    follower = Follower(store.engine, base_dir, store.settings)
+    follower = Follower(store.engine, base_dir, store.opened.settings)
     for _ in range(3):
         follower.tick()
     follower.close()
@@ -98,8 +98,8 @@ def read_payloads(store: LineageStore, base_dir: Path) -> None:
 
 def ask_why(store: LineageStore, base_dir: Path) -> None:
     for path in (base_dir, base_dir / "team", base_dir / JOB, base_dir / JOB / NAME):
-        store.why(path)
-    kinds = {each.kind for each in store.why(base_dir / JOB / NAME).findings}
+        store.repair.why(path)
+    kinds = {each.kind for each in store.repair.why(base_dir / JOB / NAME).findings}
     assert "link_out" in kinds
 
 
@@ -112,7 +112,7 @@ def inspect(store: LineageStore, base_dir: Path) -> None:
 
 
 def verify(store: LineageStore, base_dir: Path) -> None:
-    for verdict in store.verify(base_dir):
+    for verdict in store.repair.verify(base_dir):
         assert not verdict.differences
 
 
@@ -127,12 +127,12 @@ READERS: dict[str, Callable[[LineageStore, Path], object]] = {
     "verify": verify,
     "plan": lambda store, base_dir: store.plan(base_dir),
     "doctor": diagnose,
-    "question": lambda store, base_dir: store.filter_lineage({}, base_dir=base_dir),
+    "question": lambda store, base_dir: store.lineage.filter({}, base_dir=base_dir),
     "seed": lambda store, base_dir: get_summary_lineage(base_dir / JOB, store=store),
     "daemon": follow,
     "ingest": lambda store, base_dir: store.ingest(base_dir),
-    "retry": lambda store, base_dir: store.retry(),
-    "reingest": lambda store, base_dir: store.reingest(base_dir, TRAIN_ID),
+    "retry": lambda store, base_dir: store.repair.retry(),
+    "reingest": lambda store, base_dir: store.repair.reingest(base_dir, TRAIN_ID),
 }
 """Whoever reads files, by name; those first that change nothing."""
 
@@ -166,7 +166,7 @@ def test_nor_by_who_asks_for_a_job_below_no_base_dir_of_the_store(
     put_link(base_dir, outside, JOB)
     with nothing_of(outside), pytest.raises(LineageParamSummaryPathError, match="points out of the base dir"):
         get_summary_lineage(base_dir / JOB, store=store)
-    assert store.base_dirs() == []
+    assert list(store.base_dirs) == []
 
 
 @pytest.mark.parametrize("what", REPLACED, ids=["file", "directory", "above"])
@@ -177,14 +177,14 @@ def test_a_link_in_the_place_of_what_was_read_is_told_by_name(
     store.ingest(base_dir)
     put_link(base_dir, outside, what)
     READERS[reader](store, base_dir)
-    told = [each for each in store.problems() if each.kind == "link_in_place"]
+    told = [each for each in store.repair.problems() if each.kind == "link_in_place"]
     assert str(base_dir / JOB / NAME) in {each.subject for each in told}
     assert {each.what.partition(" ")[0] for each in told} == {str(what)}
     with LineageStore(url_of(store.engine), settings=SETTINGS) as again:
         (base_dir / what).unlink()
         (base_dir.parent / "moved").rename(base_dir / what)
         again.ingest(base_dir)
-        assert again.problems() == []
+        assert again.repair.problems() == []
 
 
 def test_a_link_that_is_put_between_listing_and_reading_is_told_by_name(
@@ -200,7 +200,7 @@ def test_a_link_that_is_put_between_listing_and_reading_is_told_by_name(
     with nothing_of(outside):
         store.ingest(base_dir, progress=swap)
     assert secrets(store) == [None, None, None]
-    (told,) = {(each.kind, each.what) for each in store.problems()}
+    (told,) = {(each.kind, each.what) for each in store.repair.problems()}
     assert told == ("unreadable_file", "team/job is a symbolic link.")
 
 
@@ -208,7 +208,7 @@ def test_a_link_that_is_put_between_listing_and_reading_is_told_by_name(
 def test_whoever_swaps_a_directory_and_a_link_as_fast_as_he_can_reads_nothing(
     follow_symlinks: bool, store: LineageStore, base_dir: Path, outside: Path, tmp_path: Path
 ) -> None:
-    store.settings = replace(SETTINGS, follow_symlinks=follow_symlinks)
+    store.opened.settings = replace(SETTINGS, follow_symlinks=follow_symlinks)
     (tmp_path / "link").symlink_to(outside / JOB)
     stop = threading.Event()
 
@@ -224,9 +224,9 @@ def test_whoever_swaps_a_directory_and_a_link_as_fast_as_he_can_reads_nothing(
                 for read in (READERS["ingest"], READERS["reingest"], READERS["question"], READERS["plan"]):
                     with suppress(MindInsightException):
                         read(store, base_dir)
-                list(store.verify())
+                list(store.repair.verify())
                 with suppress(MindInsightException):
-                    store.why(base_dir / JOB)
+                    store.repair.why(base_dir / JOB)
     finally:
         stop.set()
         swapper.join()
@@ -263,7 +263,7 @@ def test_what_is_no_file_holds_nobody_up_and_is_told(
     path = base_dir / JOB / NAME
     path.unlink()
     make(path)
-    assert "no_regular_file" in {each.kind for each in store.why(path).findings}
+    assert "no_regular_file" in {each.kind for each in store.repair.why(path).findings}
     for sample in store.tensors(base_dir, TRAIN_ID, "ours"):
         with pytest.raises(PayloadUnavailableError, match="no regular file"):
             sample.read()
@@ -281,8 +281,8 @@ def test_a_link_inside_the_base_dir_is_followed_where_that_is_allowed(
     with LineageStore(sqlite_url, settings=Settings(recursive=True, follow_symlinks=True)) as store:
         store.ingest(base_dir)
         assert store.tags(base_dir, TRAIN_ID)["scalar"] == ["ours"]
-        assert [each.unreadable for each in store.verify()] == [None] * 4
-        assert store.why(base_dir / JOB / NAME).verdict == "stored"
+        assert [each.unreadable for each in store.repair.verify()] == [None] * 4
+        assert store.repair.why(base_dir / JOB / NAME).verdict == "stored"
         assert get_summary_lineage(base_dir / JOB, store=store)["summary_dir"] == str(base_dir / "moved")
 
 
@@ -294,7 +294,7 @@ def test_a_base_dir_may_lie_behind_links(
     (tmp_path / "alias").symlink_to("way/base/team")
     with LineageStore(sqlite_url, settings=settings) as store:
         store.ingest(tmp_path / "alias")
-        assert store.why(tmp_path / "way" / "alias" / "job" / NAME).verdict == "stored"
+        assert store.repair.why(tmp_path / "way" / "alias" / "job" / NAME).verdict == "stored"
         found = get_summary_lineage(tmp_path / "alias" / "job", store=store)
         assert found["summary_dir"] == str(base_dir / JOB)
 
@@ -322,5 +322,5 @@ def test_a_tree_of_any_depth_is_looked_through(settings: Settings, sqlite_url: s
         assert main(["doctor", str(bottomless)]) == 0
         Log().scalar(1, "x", 1.0).write_summary(bottomless / "job")
         assert store.ingest(bottomless).counts.files_read == 1
-        assert store.why(bottomless).verdict == "stored"
-        assert store.why(bottomless / "below").verdict == "not stored"
+        assert store.repair.why(bottomless).verdict == "stored"
+        assert store.repair.why(bottomless / "below").verdict == "not stored"

@@ -16,12 +16,11 @@ from helpers import faults
 from helpers.log_writer import Log
 from helpers.scraped import Scraped, scraped
 from lineage_store import LineageStore
-from lineage_store.api.metrics import collector
 from lineage_store.config import Settings
 from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations import monitoring
-from lineage_store.operations.health import Measures, measure
+from lineage_store.operations.health import Measures, collector, measure
 from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema.tables import ingest_problem
 
@@ -46,7 +45,7 @@ def store(database_url: str, base_dir: Path) -> Iterator[LineageStore]:
 
 def scrape(store: LineageStore) -> Scraped:
     registry = CollectorRegistry()
-    registry.register(collector(store.measures))
+    registry.register(collector(store.health.measures))
     return scraped(generate_latest(registry).decode())
 
 
@@ -84,7 +83,7 @@ def test_findings_are_of_the_same_moment_as_the_numbers(store: LineageStore, dat
 def test_counters_go_on_when_the_history_of_passes_is_cut(store: LineageStore, base_dir: Path) -> None:
     Log().version().scalar(1, "lr", 0.5).write_summary(base_dir / "good", timestamp=OLDER)
     store.ingest(base_dir)
-    assert len(store.cycles()) == 1
+    assert len(store.health.cycles()) == 1
     found = scrape(store)
     sizes = sum(path.stat().st_size for path in base_dir.glob("*/*"))
     assert found.value("lineage_store_ingested_bytes_total", base_dir=base_dir) == sizes - 64

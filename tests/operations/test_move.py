@@ -67,10 +67,10 @@ def beneath(engine: Engine) -> dict[str, list[str]]:
 def test_all_stays_and_nothing_is_read_again(engine: Engine, old: Path, tmp_path: Path) -> None:
     before, new = beneath(engine), tmp_path / "new"
     with LineageStore(url_of(engine)) as store:
-        done = store.move(old, new)
+        done = store.base_dirs.move(old, new)
         assert (done.holdings.jobs, done.holdings.annotated, done.files, done.absent) == (2, 1, 4, 0)
-        assert store.base_dirs() == [str(new)]
-        assert [job.train_id for job in store.removed_jobs(new)] == ["./removed"]
+        assert list(store.base_dirs) == [str(new)]
+        assert [job.train_id for job in store.removal.removed(new)] == ["./removed"]
     assert beneath(engine) == before
     report = ingest(engine, new)
     assert (report.jobs, report.counts.events, report.counts.bytes_read) == (2, 0, 0)
@@ -78,9 +78,11 @@ def test_all_stays_and_nothing_is_read_again(engine: Engine, old: Path, tmp_path
 
 def test_who_follows_changes_is_told(engine: Engine, old: Path, tmp_path: Path) -> None:
     with LineageStore(url_of(engine)) as store:
-        since = store.changes().since
-        store.move(old, tmp_path / "new")
-        told = [(change.kind, change.base_dir, change.train_id) for change in store.changes(since).changes]
+        since = store.changes.since().since
+        store.base_dirs.move(old, tmp_path / "new")
+        told = [
+            (change.kind, change.base_dir, change.train_id) for change in store.changes.since(since).changes
+        ]
     assert told[0] == ("forgotten", str(old), None)
     assert {each[1:] for each in told if each[0] == "changed"} == {
         (str(tmp_path / "new"), "./one"),
@@ -90,9 +92,9 @@ def test_who_follows_changes_is_told(engine: Engine, old: Path, tmp_path: Path) 
 
 def test_the_old_path_is_told_as_moved(engine: Engine, old: Path, tmp_path: Path) -> None:
     with LineageStore(url_of(engine)) as store:
-        store.move(old, tmp_path / "new")
+        store.base_dirs.move(old, tmp_path / "new")
         with pytest.raises(LineageParamSummaryPathError, match=f"moved to {tmp_path / 'new'}"):
-            store.status(old)
+            store.health.status(old)
     with pytest.raises(LineageParamSummaryPathError, match=f"moved to {tmp_path / 'new'}"):
         ingest(engine, old)
     shutil.copytree(tmp_path / "new", old)  # as a second mount of the same files shows them
@@ -105,9 +107,9 @@ def test_the_old_path_is_told_as_moved(engine: Engine, old: Path, tmp_path: Path
 
 def test_it_moves_back(engine: Engine, old: Path, tmp_path: Path) -> None:
     with LineageStore(url_of(engine)) as store:
-        store.move(old, tmp_path / "new")
+        store.base_dirs.move(old, tmp_path / "new")
         (tmp_path / "new").rename(old)
-        store.move(tmp_path / "new", old)
+        store.base_dirs.move(tmp_path / "new", old)
     assert column(engine, PATHS) == [str(old)]
     assert ingest(engine, old).counts.events == 0
 
@@ -115,8 +117,8 @@ def test_it_moves_back(engine: Engine, old: Path, tmp_path: Path) -> None:
 def test_a_link_at_the_old_path_is_no_hindrance(engine: Engine, old: Path, tmp_path: Path) -> None:
     old.symlink_to(tmp_path / "new")
     with LineageStore(url_of(engine)) as store:
-        store.move(old, tmp_path / "new")
-        assert len(store.status(old).base_dirs) == 1
+        store.base_dirs.move(old, tmp_path / "new")
+        assert len(store.health.status(old).base_dirs) == 1
     assert column(engine, PATHS) == [str(tmp_path / "new")]
 
 
@@ -126,7 +128,7 @@ def test_while_an_ingester_leads_it_is_refused_by_name(engine: Engine, old: Path
         LineageStore(url_of(engine)) as store,
         pytest.raises(LeaseHeldError, match=lease.holder),
     ):
-        store.move(old, tmp_path / "new")
+        store.base_dirs.move(old, tmp_path / "new")
     assert column(engine, PATHS) == [str(old)]
 
 
@@ -148,7 +150,7 @@ def test_a_move_just_before_the_lease_is_taken_is_noticed(
     """Else the ingester would miss every log file at the old path, of a base dir that is at the new one."""
     new, before = tmp_path / "new", beneath(engine)
     with LineageStore(url_of(engine)) as other:
-        once_before_a_write(engine, lambda: other.move(old, new))
+        once_before_a_write(engine, lambda: other.base_dirs.move(old, new))
         if ingester == "once":
             with pytest.raises(LeaseLostError, match="was moved or forgotten"):
                 pipeline.ingest(engine, old, Settings())
@@ -168,13 +170,13 @@ def test_log_files_that_are_not_there_are_refused_unless_forced(
     new = tmp_path / "new"
     with LineageStore(url_of(engine)) as store:
         with pytest.raises(LineageParamSummaryPathError, match="no directory"):
-            store.move(old, tmp_path / "nowhere")
+            store.base_dirs.move(old, tmp_path / "nowhere")
         shutil.rmtree(new / "other")
         with pytest.raises(LineageParamSummaryPathError, match="2 of the 4 log files"):
-            store.move(old, new)
-        assert store.plan_move(old, new).absent == 2
+            store.base_dirs.move(old, new)
+        assert store.base_dirs.plan_move(old, new).absent == 2
         assert column(engine, PATHS) == [str(old)]
-        store.move(old, new, force=True)
+        store.base_dirs.move(old, new, force=True)
     assert column(engine, PATHS) == [str(new)]
 
 
@@ -183,15 +185,15 @@ def test_a_path_that_is_known_is_refused_with_what_to_do(engine: Engine, old: Pa
     ingest(engine, new)
     with LineageStore(url_of(engine)) as store:
         with pytest.raises(LineageParamSummaryPathError, match="2 of them the same files"):
-            store.move(old, new)
+            store.base_dirs.move(old, new)
         shutil.rmtree(new / "removed")
-        store.forget(new)
+        store.base_dirs.forget(new)
         ingest(engine, new)
         with pytest.raises(LineageParamSummaryPathError, match="2 jobs are the same files") as refused:
-            store.move(old, new)
+            store.base_dirs.move(old, new)
         assert f"forget {new}" in str(refused.value)
-        store.forget(new)
-        store.move(old, new)
+        store.base_dirs.forget(new)
+        store.base_dirs.move(old, new)
     assert column(engine, PATHS) == [str(new)]
 
 
@@ -210,7 +212,7 @@ def test_a_path_in_another_base_dir_is_refused(engine: Engine, old: Path, tmp_pa
     ingest(engine, tmp_path / "above")
     shutil.copytree(tmp_path / "new", tmp_path / "above" / "new")
     with LineageStore(url_of(engine)) as store, pytest.raises(LineageParamSummaryPathError, match="overlaps"):
-        store.move(old, tmp_path / "above" / "new")
+        store.base_dirs.move(old, tmp_path / "above" / "new")
 
 
 @pytest.mark.slow
@@ -224,7 +226,7 @@ def test_killed_at_any_statement_it_is_at_one_of_the_two_paths(
         if column(engine, PATHS) == [str(new)]:  # killed behind its COMMIT: back, for the next moment
             with LineageStore(url_of(engine)) as store:
                 shutil.copytree(new, old)
-                store.move(new, old)
+                store.base_dirs.move(new, old)
                 shutil.rmtree(old)
     assert killed > 10
     assert column(engine, PATHS) == [str(new)]
@@ -249,7 +251,7 @@ def _killed_at(number: int, database: str, old: Path, new: Path) -> bool:
             for _ in range(100):
                 try:
                     with LineageStore(database) as store:
-                        store.move(old, new)
+                        store.base_dirs.move(old, new)
                     code = 0
                     break
                 except LeaseHeldError:  # the server has not noticed yet that the last one is gone

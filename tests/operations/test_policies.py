@@ -66,12 +66,12 @@ def carry_out(engine: Engine, base_dir: Path | None = None, **keep: Any) -> list
     url = url_of(engine)
     with LineageStore(url, settings=settings) as store:
         before = set(jobs(engine))
-        listed = [job.train_id for job in store.expired_jobs(base_dir)]
-        done = store.remove_expired_jobs(base_dir)
+        listed = [job.train_id for job in store.removal.expired(base_dir)]
+        done = store.removal.remove_expired(base_dir)
         assert sorted(before.difference(jobs(engine))) == sorted(listed)
         assert done.jobs == len(listed)
-        assert list(store.expired_jobs(base_dir)) == []
-        assert store.remove_expired_jobs(base_dir).jobs == 0
+        assert list(store.removal.expired(base_dir)) == []
+        assert store.removal.remove_expired(base_dir).jobs == 0
     return [train_id.removeprefix("./") for train_id in listed]
 
 
@@ -118,7 +118,7 @@ def test_the_oldest_go_until_the_rest_fits(engine: Engine, four: Path, tmp_path:
     train(tmp_path / "other", "e", BEGUN - 1)
     ingest(engine, tmp_path / "other")
     with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
-        size = {job.train_id: job.store_bytes for job in store.expired_jobs()}
+        size = {job.train_id: job.store_bytes for job in store.removal.expired()}
     assert len(size) == 5
     three = sum(size[f"./{name}"] for name in ("b", "c", "d"))
     assert carry_out(engine, store_bytes=three + size["./a"]) == ["e"]
@@ -133,7 +133,7 @@ def test_of_another_base_dir_the_oldest_of_all_stay_until_it_is_its_turn(
     train(other, "e", BEGUN - 1)
     ingest(engine, other)
     with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
-        size = sum(job.store_bytes for job in store.expired_jobs())
+        size = sum(job.store_bytes for job in store.removal.expired())
     assert carry_out(engine, four, store_bytes=size - 1) == []
     assert carry_out(engine, other, store_bytes=size - 1) == ["e"]
 
@@ -153,7 +153,7 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
     with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
         with writing(engine) as session:
             session.change(update(train_job).values(state="stalled"))
-        told = sum(job.store_bytes for job in store.expired_jobs())
+        told = sum(job.store_bytes for job in store.removal.expired())
     taken = size_of(engine) - before
     assert taken * 2 / 3 < told < taken * 3 / 2, f"{told} are told, {taken} are taken"
 
@@ -241,8 +241,8 @@ def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_
     assert jobs(engine) == ["./d"]
     train(four, "a", BEGUN + 10)
     with LineageStore(url_of(engine)) as store:
-        store.restore_job(four, "./b")
-        store.reingest(four, "./c")
+        store.removal.restore(four, "./b")
+        store.repair.reingest(four, "./c")
     ingest(engine, four)
     assert jobs(engine) == ["./a", "./b", "./c", "./d"]
     assert carry_out(engine, jobs=1) == ["b", "c", "d"]
@@ -252,7 +252,7 @@ def test_without_a_policy_nothing_can_be_carried_out(sqlite_engine: Engine) -> N
     url = url_of(sqlite_engine)
     keep = Settings(keep_labelled=False)
     with LineageStore(url, settings=keep) as store, pytest.raises(ConfigError) as refused:
-        store.remove_expired_jobs()
+        store.removal.remove_expired()
     assert "keep_days, keep_jobs, keep_store_bytes or keep_every_step_days" in str(refused.value)
 
 
@@ -304,7 +304,7 @@ def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: st
             train(place, f"job_{number}", BEGUN + number)
         wait_until(lambda: jobs(engine) == numbered(0, 1, 6, 7, 8, 9))
     with LineageStore(database_url) as asked:
-        (row,) = asked.status().removed_by_policy
+        (row,) = asked.health.status().removed_by_policy
     assert (row["base_dir"], row["policy"], row["jobs"]) == (str(place), "keep_jobs = 2", 4)
 
 

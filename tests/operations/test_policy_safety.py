@@ -78,7 +78,7 @@ def opened(engine: Engine, **keep: Any) -> LineageStore:
 def named(engine: Engine, **keep: Any) -> list[str]:
     """The jobs that policies name, the oldest first."""
     with opened(engine, **keep) as store:
-        return [job.train_id.removeprefix("./") for job in store.expired_jobs()]
+        return [job.train_id.removeprefix("./") for job in store.removal.expired()]
 
 
 def jobs(engine: Engine) -> list[str]:
@@ -102,7 +102,7 @@ def set_clock_ahead(engine: Engine, days: float) -> None:
 def found(engine: Engine) -> list[str]:
     """The kinds of findings about policies, as `status --check` tells them."""
     with LineageStore(url_of(engine)) as store:
-        kinds = [each.kind for each in store.findings()]
+        kinds = [each.kind for each in store.health.findings()]
     return [kind for kind in kinds if kind in ("jobs_wait", "clock_disagrees")]
 
 
@@ -146,7 +146,7 @@ def test_a_begin_that_cannot_be_counts_as_when_the_store_first_saw_it(
     ingest(engine, base_dir)
     assert named(engine, jobs=1) == ["old", "first"]
     with opened(engine, jobs=1) as store:
-        first = [job for job in store.expired_jobs() if job.train_id == "./first"]
+        first = [job for job in store.removal.expired() if job.train_id == "./first"]
     assert abs(first[0].begun - seen) < 60
     assert named(engine, days=1) == ["old"]
 
@@ -157,7 +157,7 @@ def test_by_age_old_jobs_go_whose_files_look_new(engine: Engine, base_dir: Path)
     ingest(engine, base_dir)
     assert named(engine, days=90) == ["old"]
     with opened(engine) as store:
-        assert [job.train_id for job in store.removable_jobs(CleanUp(older_than_s=90 * DAY_S))] == ["./old"]
+        assert [job.train_id for job in store.removal.find(CleanUp(older_than_s=90 * DAY_S))] == ["./old"]
 
 
 def test_a_job_that_the_store_sees_grow_is_alive_whatever_its_events_say(
@@ -187,8 +187,8 @@ def test_a_job_that_comes_back_is_as_old_as_before(engine: Engine, base_dir: Pat
     for table in ("train_job", "log_file"):
         change(engine, table, created_at=seen_at)
     with opened(engine) as store:
-        (number,) = store.remove_jobs(CleanUp(older_than_s=0)).removals
-        store.restore_removal(number)
+        (number,) = store.removal.remove(CleanUp(older_than_s=0)).removals
+        store.removal.undo(number)
     ingest(engine, base_dir)
     with reading(engine) as session:
         job, file = tables.train_job.c, tables.log_file.c
@@ -210,7 +210,7 @@ def test_who_floods_a_base_dir_loses_his_own_jobs_first(engine: Engine, base_dir
     gone = named(engine, jobs=10)
     assert gone == [f"flood_{number:02}" for number in range(13)]
     with opened(engine, store_bytes=1) as store:
-        sizes = [job.store_bytes for job in store.expired_jobs()]
+        sizes = [job.store_bytes for job in store.removal.expired()]
     assert not set(honest) & set(named(engine, store_bytes=sum(sizes) // 2))
 
 
@@ -223,7 +223,7 @@ def test_shares_are_equal_and_what_one_does_not_use_is_the_others(engine: Engine
     gone = named(engine, jobs=9)
     assert sorted(gone) == ["of_1002_0", *(f"of_1003_{number}" for number in range(5))]
     with opened(engine, jobs=9) as store:
-        assert store.remove_expired_jobs().jobs == 6
+        assert store.removal.remove_expired().jobs == 6
     assert named(engine, jobs=9) == []
 
 
@@ -267,17 +267,17 @@ def test_a_clock_that_disagrees_with_what_the_store_wrote_stops_what_goes_by_age
     follower.close()
     assert found(engine) == ["clock_disagrees"]
     with opened(engine, days=1, every_step_days=1) as store:
-        assert [job.waits for job in store.expired_jobs()] == [True] * len(named(engine, days=1))
+        assert [job.waits for job in store.removal.expired()] == [True] * len(named(engine, days=1))
         for refused in (
-            store.remove_expired_jobs,
-            store.thin_series,
-            lambda: store.remove_jobs(CleanUp(older_than_s=1)),
+            store.removal.remove_expired,
+            store.removal.thin,
+            lambda: store.removal.remove(CleanUp(older_than_s=1)),
         ):
             with pytest.raises(ClockDisagreesError, match=r"days (ahead of|behind)"):
                 refused()
     assert len(jobs(engine)) == 3
     with opened(engine, days=1) as store:
-        assert store.remove_expired_jobs(confirm=True).jobs == 3
+        assert store.removal.remove_expired(confirm=True).jobs == 3
     assert found(engine) == []
     assert jobs(engine) == []
 
@@ -287,7 +287,7 @@ def test_who_works_once_a_week_is_not_stopped(engine: Engine, base_dir: Path) ->
     ingest(engine, base_dir)
     set_clock_ahead(engine, 7.9)
     with opened(engine, jobs=1) as store:
-        assert store.remove_expired_jobs().jobs == 2
+        assert store.removal.remove_expired().jobs == 2
     with reading(engine) as session:
         now = session.now()
         (at,) = session.column(select(tables.base_dir.c.clock_at))
@@ -338,18 +338,18 @@ def test_policies_remove_ten_jobs_a_day_and_the_others_wait_for_a_person(
     names = train_many(base_dir, 25)
     ingest(engine, base_dir)
     with opened(engine, jobs=1) as store:
-        assert [job.waits for job in store.expired_jobs()] == [False] * 10 + [True] * 14
-        assert store.remove_expired_jobs().jobs == 10
+        assert [job.waits for job in store.removal.expired()] == [False] * 10 + [True] * 14
+        assert store.removal.remove_expired().jobs == 10
         assert jobs(engine) == names[10:]
-        assert store.remove_expired_jobs().jobs == 0
+        assert store.removal.remove_expired().jobs == 0
         assert found(engine) == ["jobs_wait"]
         change(engine, "removal", removed_at=datetime.now(UTC) - timedelta(hours=23))
-        assert store.remove_expired_jobs().jobs == 0
+        assert store.removal.remove_expired().jobs == 0
         change(engine, "removal", removed_at=datetime.now(UTC) - timedelta(hours=25))
-        assert store.remove_expired_jobs().jobs == 10
-        done = store.remove_expired_jobs(confirm=True)
+        assert store.removal.remove_expired().jobs == 10
+        done = store.removal.remove_expired(confirm=True)
         assert (done.jobs, jobs(engine), found(engine)) == (4, names[-1:], [])
-        by = [(each.by, each.jobs) for each in store.removals()]
+        by = [(each.by, each.jobs) for each in store.removal.history()]
     assert sorted(by) == [("policies", 4), ("policies", 10), ("policies", 10)]
 
 
@@ -357,13 +357,13 @@ def test_of_many_jobs_a_tenth_goes_a_day_counted_from_what_there_was(engine: Eng
     train_many(base_dir, 130)
     ingest(engine, base_dir)
     with opened(engine, jobs=1) as store:
-        assert store.remove_expired_jobs().jobs == 13
-        assert store.remove_expired_jobs().jobs == 0
+        assert store.removal.remove_expired().jobs == 13
+        assert store.removal.remove_expired().jobs == 0
     with opened(engine, days=1) as store:  # another policy has no day of its own
-        assert store.remove_expired_jobs().jobs == 0
-        store.restore_removal(store.removals()[0].number)
+        assert store.removal.remove_expired().jobs == 0
+        store.removal.undo(store.removal.history()[0].number)
         ingest(engine, base_dir)
-        assert store.remove_expired_jobs().jobs == 0
+        assert store.removal.remove_expired().jobs == 0
 
 
 def test_what_a_person_asks_for_by_rule_is_not_held_back_and_does_not_count(
@@ -373,8 +373,8 @@ def test_what_a_person_asks_for_by_rule_is_not_held_back_and_does_not_count(
     ingest(engine, base_dir)
     with opened(engine, jobs=1) as store:
         cutoff = datetime.now(UTC).timestamp() - BEGUN - 14.5
-        assert store.remove_jobs(CleanUp(older_than_s=cutoff)).jobs in range(10, 16)
-        assert store.remove_expired_jobs().jobs == 10
+        assert store.removal.remove(CleanUp(older_than_s=cutoff)).jobs in range(10, 16)
+        assert store.removal.remove_expired().jobs == 10
 
 
 @pytest.mark.slow
@@ -400,8 +400,8 @@ def test_what_waits_is_told_wherever_findings_are(engine: Engine, base_dir: Path
     train_many(base_dir, 12)
     ingest(engine, base_dir)
     with opened(engine, jobs=1) as store:
-        store.remove_expired_jobs()
-        (told,) = store.status(base_dir).policies_wait
+        store.removal.remove_expired()
+        (told,) = store.health.status(base_dir).policies_wait
         assert (told.kind, told.subject, told.since is not None) == ("jobs_wait", str(base_dir), True)
         assert f"--confirm {base_dir}" in told.remedy
     settings = Settings(database_url=url_of(engine))
@@ -424,20 +424,22 @@ def test_a_removal_is_brought_back_whole_with_labels_and_remarks(
     ingest(engine, base_dir)
     with opened(engine, jobs=1, labelled=False) as store:
         store.annotate(base_dir, "./job_000", tag=3, remark="the one of the paper")
-        removed = store.remove_expired_jobs() if by_policy else store.remove_jobs(CleanUp(older_than_s=DAY_S))
+        removed = (
+            store.removal.remove_expired() if by_policy else store.removal.remove(CleanUp(older_than_s=DAY_S))
+        )
         (number,) = removed.removals
-        (listed,) = store.removals(base_dir)
+        (listed,) = store.removal.history(base_dir)
         assert (listed.number, listed.jobs, listed.restorable) == (number, removed.jobs, removed.jobs)
-        assert {each.removal for each in store.removed_jobs()} == {number}
+        assert {each.removal for each in store.removal.removed()} == {number}
         shutil.rmtree(base_dir / "job_001")
-        restored = store.restore_removal(number)
+        restored = store.removal.undo(number)
         assert (restored.jobs, restored.gone) == (removed.jobs - 1, ["./job_001"])
-        assert [each.train_id for each in store.removed_jobs()] == ["./job_001"]
+        assert [each.train_id for each in store.removal.removed()] == ["./job_001"]
         ingest(engine, base_dir)
         assert jobs(engine) == [name for name in names if name != "job_001"]
         (note,) = rows(engine, "SELECT label, remark FROM v_job WHERE train_id = './job_000'")
         assert tuple(note) == (3, "the one of the paper")
-        assert store.restore_removal(number).jobs == 0
+        assert store.removal.undo(number).jobs == 0
 
 
 def test_what_was_never_removed_or_is_not_mounted_cannot_be_brought_back(
@@ -446,10 +448,10 @@ def test_what_was_never_removed_or_is_not_mounted_cannot_be_brought_back(
     train_many(base_dir, 2)
     ingest(engine, base_dir)
     with opened(engine, jobs=1) as store:
-        (number,) = store.remove_expired_jobs().removals
+        (number,) = store.removal.remove_expired().removals
         with pytest.raises(TrainJobNotFoundError, match="no removal"):
-            store.restore_removal(number + 1)
+            store.removal.undo(number + 1)
         base_dir.rename(base_dir.with_name("elsewhere"))
         with pytest.raises(LineageParamSummaryPathError):
-            store.restore_removal(number)
+            store.removal.undo(number)
     assert column(engine, "SELECT count(*) FROM tombstone WHERE lifted") == [0]

@@ -139,7 +139,7 @@ def test_what_was_copied_is_what_the_log_files_say(
     target = new_url(target_kind)
     copy_store(source, target)
     with LineageStore(target) as store:
-        (verdict,) = store.verify(base_dir)
+        (verdict,) = store.repair.verify(base_dir)
     assert verdict.differences == ()
 
 

@@ -100,10 +100,10 @@ def thin(engine: Engine, days: float = 91, **settings: Any) -> tuple[int, int]:
     """How many series were thinned, as many as were listed, and how many of their samples went."""
     age(engine, days)
     with opened(engine, **settings) as store:
-        listed = list(store.long_series())
-        done = store.thin_series()
+        listed = list(store.removal.long_series())
+        done = store.removal.thin()
         assert done.series == len(listed)
-        assert list(store.long_series()) == []
+        assert list(store.removal.long_series()) == []
     return done.series, done.samples
 
 
@@ -175,7 +175,7 @@ def test_only_long_scalars_of_jobs_that_ended_long_ago_are_thinned(engine: Engin
     ingest(engine, base_dir)
     with opened(engine) as store:
         store.annotate(base_dir, "./labelled", tag=1)
-        assert list(store.long_series()) == []
+        assert list(store.removal.long_series()) == []
     assert thin(engine, days=89) == (0, 0)
     assert thin(engine) == (0, 0)
     assert thin(engine, keep_labelled=False)[0] == 1
@@ -184,16 +184,16 @@ def test_only_long_scalars_of_jobs_that_ended_long_ago_are_thinned(engine: Engin
 def test_it_is_off_by_default(engine: Engine, base_dir: Path, job: Path) -> None:
     assert thin(engine, keep_every_step_days=0, keep_days=10_000) == (0, 0)
     with opened(engine, keep_every_step_days=0) as store, pytest.raises(ConfigError) as refused:
-        store.thin_series()
+        store.removal.thin()
     assert "keep_every_step_days" in str(refused.value)
 
 
 def test_who_follows_the_changes_is_told(engine: Engine, base_dir: Path, job: Path) -> None:
     with opened(engine) as store:
         age(engine)
-        since = store.changes().since
-        store.thin_series()
-        assert [change.train_id for change in store.changes(since).changes] == ["./job"]
+        since = store.changes.since().since
+        store.removal.thin()
+        assert [change.train_id for change in store.changes.since(since).changes] == ["./job"]
 
 
 def test_a_file_that_grows_is_read_again_in_full(engine: Engine, base_dir: Path) -> None:
@@ -264,7 +264,7 @@ def test_reading_again_brings_every_step_back(engine: Engine, base_dir: Path, jo
     whole = natural_contents(engine)
     thin(engine)
     with opened(engine) as store:
-        store.reingest(base_dir, "./job")
+        store.repair.reingest(base_dir, "./job")
     again = natural_contents(engine)
     for table in ("scalar_sample", "scalar_bucket"):
         assert repr(again[table]).replace("_MS', 2,", "_MS', 1,") == repr(whole[table])
@@ -313,7 +313,7 @@ def test_what_is_wrong_with_a_thinned_series_is_found(engine: Engine, base_dir: 
         with pytest.raises(AssertionError):
             sound(engine, base_dir)
         with opened(engine) as store:
-            store.reingest(base_dir, "./job")
+            store.repair.reingest(base_dir, "./job")
         thin(engine)
         assert sound(engine, base_dir) == 1
 
@@ -329,7 +329,7 @@ def test_nothing_of_it_is_left_of_what_goes(engine: Engine, base_dir: Path) -> N
     ingest(engine, base_dir)
     assert thin(engine)[0] == 2
     with opened(engine, batch_rows=20) as store:
-        assert store.remove_jobs(CleanUp(older_than_s=0.0)).jobs == 2
+        assert store.removal.remove(CleanUp(older_than_s=0.0)).jobs == 2
     assert left_behind(engine) == [0, 0, 0]
 
 
@@ -344,7 +344,7 @@ def test_a_base_dir_that_moved_keeps_its_buckets(engine: Engine, base_dir: Path,
     before = rows(engine, "SELECT * FROM scalar_bucket ORDER BY first_step")
     base_dir.rename(base_dir.parent / "elsewhere")
     with opened(engine) as store:
-        store.move(base_dir, base_dir.parent / "elsewhere")
+        store.base_dirs.move(base_dir, base_dir.parent / "elsewhere")
     ingest(engine, base_dir.parent / "elsewhere")
     assert rows(engine, "SELECT * FROM scalar_bucket ORDER BY first_step") == before
     assert sound(engine, base_dir.parent / "elsewhere") == 1
@@ -377,7 +377,7 @@ def test_what_a_thinned_job_takes_is_known_within_a_third(engine: Engine, base_d
     ingest(engine, base_dir)
     assert thin(engine, **many)[0] == 48
     with opened(engine, keep_store_bytes=1) as store:
-        told = sum(job.store_bytes for job in store.expired_jobs())
+        told = sum(job.store_bytes for job in store.removal.expired())
     vacuum(engine)
     taken = size_of(engine) - before
     assert taken * 2 / 3 < told < taken * 3 / 2, f"{told} are told, {taken} are taken"
@@ -415,7 +415,7 @@ def test_one_that_is_ended_in_between_leaves_each_series_whole_or_thinned(
         with opened(engine) as store:
             event.listen(store.engine, "before_cursor_execute", interrupt)
             with suppress(KeyboardInterrupt):
-                store.thin_series()
+                store.removal.thin()
         found = rows(engine, "SELECT series_no, sample_count - thinned_count AS stay FROM series")
         stored = rows(engine, "SELECT series_no, count(*) AS stay FROM scalar_sample GROUP BY series_no")
         assert sorted(stored) == sorted(found)
@@ -438,7 +438,7 @@ def test_a_job_of_which_anything_changes_meanwhile_stays_whole(
 
     monkeypatch.setattr(thinning, "thinned", labelled)
     with opened(engine) as store:
-        assert store.thin_series().samples == 0
+        assert store.removal.thin().samples == 0
     assert sound(engine, base_dir) == 0
 
 

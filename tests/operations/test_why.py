@@ -43,7 +43,7 @@ def base_dir(tmp_path: Path) -> Path:
 
 def why(store: LineageStore, path: Path) -> tuple[str, str]:
     """The verdict, and all findings with their remedies as one text."""
-    found = store.why(path)
+    found = store.repair.why(path)
     texts = [f"{each.subject}: {each.what} {each.remedy}" for each in found.findings]
     return found.verdict, "\n".join(texts)
 
@@ -106,7 +106,7 @@ def test_a_job_too_deep_that_the_store_knows_is_explained_when_it_is_gone(
     Log().train(network="VGG").write_lineage(base_dir / "team" / "two").chmod(0o400)
     with LineageStore(url_of(store.engine), settings=Settings(recursive=True)) as everywhere:
         everywhere.ingest(base_dir)
-        assert everywhere.remove_jobs(CleanUp(condition={"network": {"eq": "VGG"}})).jobs == 1
+        assert everywhere.removal.remove(CleanUp(condition={"network": {"eq": "VGG"}})).jobs == 1
         shutil.rmtree(base_dir / "team")
         everywhere.ingest(base_dir)
     assert "no longer on disk; what was read of it is kept" in why(store, base_dir / "team" / "one")[1]
@@ -117,7 +117,7 @@ def test_a_removed_job_is_explained_when_its_directory_is_gone(store: LineageSto
     for path in (base_dir / "run").iterdir():
         path.chmod(0o400)
     store.ingest(base_dir)
-    assert store.remove_jobs(CleanUp(condition={"network": {"eq": "LeNet5"}})).jobs == 1
+    assert store.removal.remove(CleanUp(condition={"network": {"eq": "LeNet5"}})).jobs == 1
     shutil.rmtree(base_dir / "run")
     assert "The job was removed on" in why(store, base_dir / "run")[1]
 
@@ -125,9 +125,9 @@ def test_a_removed_job_is_explained_when_its_directory_is_gone(store: LineageSto
 def test_below_where_a_base_dir_was_it_is_told_where_it_is(store: LineageStore, base_dir: Path) -> None:
     store.ingest(base_dir)
     new = base_dir.rename(base_dir.with_name("new"))
-    store.move(base_dir, new)
+    store.base_dirs.move(base_dir, new)
     with pytest.raises(LineageParamSummaryPathError, match=f"{base_dir} was moved to {new}") as refused:
-        store.why(base_dir / "run")
+        store.repair.why(base_dir / "run")
     assert refused.value.hint == f"Ask for {new / 'run'}."
 
 
@@ -274,7 +274,7 @@ def test_paths_of_problems_have_one_spelling_relative_to_the_base_dir(
         loop.symlink_to(loop)
     with LineageStore(url_of(store.engine), settings=Settings(follow_symlinks=True)) as following:
         following.ingest(base_dir)
-        told = {problem.subject for problem in following.problems()}
+        told = {problem.subject for problem in following.repair.problems()}
     assert told == {str(path) for path in (*damaged, *loops)}
 
 
@@ -375,7 +375,7 @@ def test_no_transaction_is_open_while_the_disk_is_looked_at(store: LineageStore,
     sys.addaudithook(note)  # which stays for good, and does nothing from then on
     try:
         for path in (base_dir, base_dir / "run", base_dir / "run" / NAME):
-            store.why(path)
+            store.repair.why(path)
     finally:
         asking = False
     assert connections

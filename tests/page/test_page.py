@@ -754,6 +754,6 @@ def test_a_curve_of_which_samples_were_thinned_out_says_so(
     thinning = Settings(keep_every_step_days=90, keep_thinned_buckets=10)
     with LineageStore(database_url, settings=thinning) as store:
         store.ingest(base_dir)
-        gone = store.thin_series().samples
+        gone = store.removal.thin().samples
     page.goto(f"/job/{key_of(served)}/old/curves")
     expect(page.get_by_text(f"thinned: {gone} more samples were written")).to_be_visible()

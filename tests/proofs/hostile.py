@@ -184,14 +184,14 @@ class _Attack:
             ["../outside/job", "./../outside/job", "%2e%2e/outside/job", "./job/../../outside/job"]
         )
         return (
-            lambda: store.filter_lineage(condition),
-            lambda: store.filter_lineage(condition, base_dir=base_dir),
-            lambda: list(store.iter_lineage(condition)),
+            lambda: store.lineage.filter(condition),
+            lambda: store.lineage.filter(condition, base_dir=base_dir),
+            lambda: list(store.lineage.iterate(condition)),
             lambda: str(store.explain(condition)),
             lambda: store.get_lineage(base_dir, text),
             lambda: store.get_lineage(base_dir, lies),
             lambda: store.get_lineage(base_dir, job, keys=[text]),
-            lambda: store.train_jobs(text),
+            lambda: store.lineage.jobs(text),
             lambda: store.tags(base_dir, text),
             lambda: store.tags(base_dir, lies),
             lambda: store.tags(f"{base_dir}/../outside", job),
@@ -201,7 +201,7 @@ class _Attack:
             lambda: [each.read() for each in store.histograms(base_dir, lies, text)],
             lambda: store.annotate(base_dir, job, remark=text[:128]),
             lambda: store.annotate(base_dir, text, tag=1),
-            lambda: store.why(text),
+            lambda: store.repair.why(text),
             lambda: store.job_report(base_dir, text),
             lambda: LineageStore(f"postgresql://me:{CANARY}@127.0.0.1:1/{text}"),
             lambda: LineageStore(f"{MARK}://me:{CANARY}@host/{text}"),
@@ -266,7 +266,7 @@ def _expect(found: Any, wanted: Any) -> None:
 
 
 def _ids(store: LineageStore, condition: dict[str, Any]) -> set[str]:
-    return {found["summary_dir"] for found in store.iter_lineage(condition)}
+    return {found["summary_dir"] for found in store.lineage.iterate(condition)}
 
 
 def _write_job(directory: Path, host: str, tag: str, text: str) -> None:

@@ -188,11 +188,11 @@ def _audit(place: Place, engine: Engine, url: str) -> str:
     for view in VIEWS:
         rows(engine, f"SELECT * FROM {view.name}")
     with LineageStore(url, settings=Settings(), read_only=True) as store:
-        verdicts = list(store.verify(place.base_dir))
+        verdicts = list(store.repair.verify(place.base_dir))
         different = [each for each in verdicts if each.differences]
         assert not different, f"{len(different)} files differ, such as {different[0]}"
-        assert len(list(store.iter_lineage())) == len(store.filter_lineage()["object"])
-        store.status()
+        assert len(list(store.lineage.iterate())) == len(store.lineage.filter()["object"])
+        store.health.status()
     return f"{len(verdicts):,} files verified: 0 differ"
 
 

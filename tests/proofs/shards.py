@@ -249,7 +249,7 @@ class _Followed:
 
     def __init__(self, url: str) -> None:
         self._store = LineageStore(url, settings=Settings())
-        self._follower = self._store.follow(None)
+        self._follower = self._store.changes.follow(None)
         self._seen = dict[str, int]()
         self.told = 0
 

@@ -81,8 +81,8 @@ def expected(each: dict[str, Any], name: str) -> Any:
     ],
 )
 def test_columns_tell_what_objects_tell(store: LineageStore, condition: dict[str, Any]) -> None:
-    objects = list(store.iter_lineage(condition))
-    found = store.job_columns(condition, NAMES)
+    objects = list(store.lineage.iterate(condition))
+    found = store.lineage.columns(condition, NAMES)
     assert found.train_id == [each["summary_dir"] for each in objects]
     assert found.base_dir == [each["base_dir"] for each in objects]
     assert found.label == [each["added_info"].get("tag") for each in objects]
@@ -91,56 +91,56 @@ def test_columns_tell_what_objects_tell(store: LineageStore, condition: dict[str
     for name, values in found.values.items():
         wanted = [expected(each, name) for each in objects]
         assert all(map(same, values, wanted)), (name, values, wanted)
-    jobs = {(job.base_dir, job.train_id): job for job in store.train_jobs()}
+    jobs = {(job.base_dir, job.train_id): job for job in store.lineage.jobs()}
     known = [jobs[each] for each in zip(found.base_dir, found.train_id, strict=True)]
     assert found.state == [job.state for job in known]
     assert found.updated_at == [job.updated_at for job in known]
 
 
 def test_one_base_dir_and_no_more_than_asked_for(store: LineageStore, parent: Path) -> None:
-    found = store.job_columns({}, ["epoch"], base_dir=parent / "base_1")
+    found = store.lineage.columns({}, ["epoch"], base_dir=parent / "base_1")
     assert sorted(found.values["epoch"]) == [1, 3, 5]
-    few = store.job_columns({"sorted_by": [["epoch", "descending"]]}, ["epoch"], most=2)
+    few = store.lineage.columns({"sorted_by": [["epoch", "descending"]]}, ["epoch"], most=2)
     assert few.values["epoch"] == [5, 4]
 
 
 def test_jobs_without_lineage_are_among_all_and_everything_of_them_is_missing(
     store: LineageStore,
 ) -> None:
-    assert "./only_curves" not in store.job_columns({}, ["epoch"]).train_id
-    every = store.job_columns({}, NAMES, every=True)
-    assert every.train_id == [job.train_id for job in store.train_jobs()]
+    assert "./only_curves" not in store.lineage.columns({}, ["epoch"]).train_id
+    every = store.lineage.columns({}, NAMES, every=True)
+    assert every.train_id == [job.train_id for job in store.lineage.jobs()]
     row = every.train_id.index("./only_curves")
     assert {name: values[row] for name, values in every.values.items()} == dict.fromkeys(NAMES)
     named = {"summary_dir": {"in": ["./only_curves", "./run_3"]}}
-    assert sorted(store.job_columns(named, every=True).train_id) == ["./only_curves", "./run_3"]
-    assert "./only_curves" in store.job_columns({"epoch": {"is_null": True}}, every=True).train_id
-    assert "./only_curves" not in store.job_columns({"epoch": {"ge": 0}}, every=True).train_id
+    assert sorted(store.lineage.columns(named, every=True).train_id) == ["./only_curves", "./run_3"]
+    assert "./only_curves" in store.lineage.columns({"epoch": {"is_null": True}}, every=True).train_id
+    assert "./only_curves" not in store.lineage.columns({"epoch": {"ge": 0}}, every=True).train_id
 
 
 def test_a_store_without_jobs_has_empty_columns(sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store:
-        found = store.job_columns({}, ["network", "loss", "metric/accuracy"])
+        found = store.lineage.columns({}, ["network", "loss", "metric/accuracy"])
     assert (found.train_id, found.values) == ([], {"network": [], "loss": [], "metric/accuracy": []})
 
 
 @pytest.mark.parametrize("most", [-1, 0, 2**70])
 def test_a_count_out_of_bounds_is_refused(store: LineageStore, most: int) -> None:
     with pytest.raises(LineageParamValueError, match=r"most = .* must be from 1 to"):
-        store.job_columns(most=most)
+        store.lineage.columns(most=most)
 
 
 @pytest.mark.parametrize("most", ["5", True, 1.5])
 def test_a_count_that_is_no_number_is_refused(store: LineageStore, most: Any) -> None:
     with pytest.raises(LineageParamTypeError, match=r"most = .* must be a whole number from 1"):
-        store.job_columns(most=most)
+        store.lineage.columns(most=most)
 
 
 @pytest.mark.parametrize("most", [None, 2**40])
 def test_all_jobs_may_be_asked_for(store: LineageStore, most: int | None) -> None:
-    assert store.job_columns(most=most).train_id == store.job_columns().train_id
+    assert store.lineage.columns(most=most).train_id == store.lineage.columns().train_id
 
 
 def test_what_is_no_field_is_refused(store: LineageStore) -> None:
     with pytest.raises(LineageSearchConditionParamError, match="networ"):
-        store.job_columns({}, ["networ"])
+        store.lineage.columns({}, ["networ"])

@@ -30,7 +30,7 @@ def test_contents_are_files_and_tags_in_the_order_of_their_first_appearance(
     Log().train(network="A").write_lineage(tmp_path / "a")
     Log().train(network="B").write_lineage(tmp_path / "b")
     store.ingest(tmp_path)
-    found = store.job_contents(tmp_path, ["./a", "./b", "./none"])
+    found = store.lineage.contents(tmp_path, ["./a", "./b", "./none"])
     assert found.keys() == {"./a", "./b"}
     assert (found["./a"].summary_files, found["./a"].lineage_files, found["./a"].is_intact) == (2, 1, True)
     scalars = [tag for plugin, tag in found["./a"].tags if plugin != HISTOGRAM]
@@ -46,7 +46,7 @@ def test_a_job_with_damage_in_a_summary_file_is_not_intact(store: LineageStore, 
     Log().scalar(1, "a", 0.5).write_summary(tmp_path / "whole")
     for _ in range(2):  # bytes that make no frame are suspect first
         store.ingest(tmp_path)
-    found = store.job_contents(tmp_path, ["./torn", "./junk", "./whole"])
+    found = store.lineage.contents(tmp_path, ["./torn", "./junk", "./whole"])
     assert {train_id: contents.is_intact for train_id, contents in found.items()} == {
         "./torn": False,
         "./junk": False,
@@ -88,9 +88,9 @@ def test_jobs_are_counted_and_found_by_id_and_by_what_they_hold(store: LineageSt
         Log().train(network=name).write_lineage(tmp_path / name)
     Log().scalar(1, "loss", 0.5).write_summary(tmp_path / "b")
     store.ingest(tmp_path)
-    assert store.count_jobs(tmp_path) == store.count_jobs() == 3
-    assert {job.train_id for job in store.train_jobs(tmp_path, train_ids=["./a", "./c", "./d"])} == {
+    assert store.lineage.count(tmp_path) == store.lineage.count() == 3
+    assert {job.train_id for job in store.lineage.jobs(tmp_path, train_ids=["./a", "./c", "./d"])} == {
         "./a",
         "./c",
     }
-    assert [job.train_id for job in store.train_jobs(tmp_path, with_samples=True)] == ["./b"]
+    assert [job.train_id for job in store.lineage.jobs(tmp_path, with_samples=True)] == ["./b"]

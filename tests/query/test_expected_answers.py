@@ -34,23 +34,23 @@ def store(module_database_url: str, corpus: Path) -> Iterator[LineageStore]:
 
 
 def test_the_whole_listing_is_equal(store: LineageStore, corpus: Path) -> None:
-    assert _comparable(store.filter_lineage(base_dir=corpus)) == _comparable(ALL)
+    assert _comparable(store.lineage.filter(base_dir=corpus)) == _comparable(ALL)
 
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_an_answer_is_equal(store: LineageStore, corpus: Path, case: dict[str, Any]) -> None:
     if "error" in case:
         with pytest.raises(LineageSearchConditionParamError):
-            store.filter_lineage(case["condition"], base_dir=corpus)
+            store.lineage.filter(case["condition"], base_dir=corpus)
     else:
-        assert _comparable(store.filter_lineage(case["condition"], base_dir=corpus)) == _comparable(
+        assert _comparable(store.lineage.filter(case["condition"], base_dir=corpus)) == _comparable(
             case["result"]
         )
 
 
 def test_jobs_share_a_mark_exactly_when_they_share_a_pipeline(store: LineageStore, corpus: Path) -> None:
     graphs: dict[str, set[str]] = defaultdict(set)
-    for item in store.iter_lineage(base_dir=corpus):
+    for item in store.lineage.iterate(base_dir=corpus):
         graphs[item["model_lineage"]["dataset_mark"]].add(json.dumps(item["dataset_graph"], sort_keys=True))
     distinct = {json.dumps(item["dataset_graph"], sort_keys=True) for item in ALL["object"]}
     assert all(len(of_mark) == 1 for of_mark in graphs.values())
@@ -77,7 +77,7 @@ def test_every_payload_reads_back_and_tensors_equal_their_export(store: LineageS
         "graph": store.graphs,
     }
     read: Counter[str] = Counter()
-    for job in store.train_jobs(corpus):
+    for job in store.lineage.jobs(corpus):
         for plugin, tags in store.tags(corpus, job.train_id).items():
             for sample in (
                 sample

@@ -127,5 +127,5 @@ def test_all_jobs_as_columns_are_two_statements(sqlite_url: str) -> None:
 
 def test_a_page_of_a_store_without_jobs_is_empty(database_url: str, tmp_path: Path) -> None:
     with LineageStore(database_url) as store:
-        found = store.job_page(None, ["metric_best/acc", "state"])
+        found = store.lineage.page(None, ["metric_best/acc", "state"])
     assert (found.rows, found.count, found.several) == ([], 0, False)

@@ -199,7 +199,7 @@ def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
     assert table["epoch"] == [1, None, 0, None]
     assert table["step"] == [100, 2**40, None, None]
     assert table["value"] == [0.1, 0.2, 0.3, 0.4]
-    assert [verdict.path for verdict in own.verify() if verdict.differences] == []
+    assert [verdict.path for verdict in own.repair.verify() if verdict.differences] == []
 
 
 def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, base: Path) -> None:
@@ -233,7 +233,7 @@ def test_jobs_are_compared_side_by_side_where_they_differ(store: LineageStore) -
     assert "network" in store.compare(["./good", "./poor"], alike=True)["name"]
     of_table = store.compare(store.jobs({"epoch": {"is_null": False}, "sorted_name": "epoch"}))
     assert repr(of_table.rows) == repr(table.rows)
-    of_listed = store.compare(job for job in store.train_jobs() if job.train_id != "./curve")
+    of_listed = store.compare(job for job in store.lineage.jobs() if job.train_id != "./curve")
     assert len(of_listed) == len(table)
 
 

@@ -32,46 +32,46 @@ def store(database_url: str, tmp_path: Path) -> Iterator[LineageStore]:
 
 
 def test_the_most_frequent_come_first(store: LineageStore) -> None:
-    assert store.known_values("optimizer") == [("Adam", 3), ("SGD", 2), ("100%_Adam\\x41", 1), ("AdamW", 1)]
-    assert store.known_values("optimizer", most=1) == [("Adam", 3)]
-    assert store.known_values("batch_size") == [(32, 4), (64, 3)]
-    assert store.known_values("learning_rate") == [(0.1, 7)]
-    assert store.known_values("metric/accuracy") == [(0, 3), (0.5, 3)]
-    assert store.known_values("user_defined/owner") == [(3, 4), ("mixed", 3)]
+    assert store.values("optimizer") == [("Adam", 3), ("SGD", 2), ("100%_Adam\\x41", 1), ("AdamW", 1)]
+    assert store.values("optimizer", most=1) == [("Adam", 3)]
+    assert store.values("batch_size") == [(32, 4), (64, 3)]
+    assert store.values("learning_rate") == [(0.1, 7)]
+    assert store.values("metric/accuracy") == [(0, 3), (0.5, 3)]
+    assert store.values("user_defined/owner") == [(3, 4), ("mixed", 3)]
 
 
 def test_numbers_come_before_texts_of_as_many_jobs(store: LineageStore, tmp_path: Path) -> None:
     for name, accuracy in ("text", "good"), ("number", 0.25), ("infinite", math.inf):
         Log().train().evaluation({"mixed": accuracy}).write_lineage(tmp_path / "base" / name)
     store.ingest(tmp_path / "base")
-    assert store.known_values("metric/mixed") == [(0.25, 1), (math.inf, 1), ("good", 1)]
-    assert store.known_values("metric/mixed", most=1) == [(0.25, 1)]
+    assert store.values("metric/mixed") == [(0.25, 1), (math.inf, 1), ("good", 1)]
+    assert store.values("metric/mixed", most=1) == [(0.25, 1)]
 
 
 def test_part_of_a_text_chooses_literally_and_whatever_its_case(store: LineageStore) -> None:
-    assert store.known_values("optimizer", "ADAMW") == [("AdamW", 1)]
-    assert store.known_values("optimizer", "%_a") == [("100%_Adam\\x41", 1)]
-    assert store.known_values("optimizer", "nobody's") == []
-    assert store.known_values("summary_dir", "/3") == [("./3", 1)]
-    assert store.known_values("batch_size", "nobody's") != []  # numbers are few, and chosen by who shows them
+    assert store.values("optimizer", "ADAMW") == [("AdamW", 1)]
+    assert store.values("optimizer", "%_a") == [("100%_Adam\\x41", 1)]
+    assert store.values("optimizer", "nobody's") == []
+    assert store.values("summary_dir", "/3") == [("./3", 1)]
+    assert store.values("batch_size", "nobody's") != []  # numbers are few, and chosen by who shows them
 
 
 def test_lists_and_what_nobody_has_are_no_values(store: LineageStore) -> None:
-    assert store.known_values("metric/parts") == []
-    assert store.known_values("metric/none") == []
+    assert store.values("metric/parts") == []
+    assert store.values("metric/none") == []
     with pytest.raises(LineageSearchConditionParamError, match="networ"):
-        store.known_values("networ")
+        store.values("networ")
 
 
 @pytest.mark.parametrize("most", [-1, 0, 2**70])
 def test_a_count_out_of_bounds_is_refused(store: LineageStore, most: int) -> None:
     with pytest.raises(LineageParamValueError, match=r"most = .* must be from 1 to"):
-        store.known_values("optimizer", most=most)
+        store.values("optimizer", most=most)
 
 
 def test_a_count_that_is_no_number_is_refused(store: LineageStore) -> None:
     with pytest.raises(LineageParamTypeError, match="most = '5' must be a whole number from 1"):
-        store.known_values("optimizer", most="5")  # type: ignore[arg-type]
+        store.values("optimizer", most="5")  # type: ignore[arg-type]
 
 
 def test_names_that_most_jobs_have_come_first(store: LineageStore, tmp_path: Path) -> None:

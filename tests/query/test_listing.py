@@ -61,7 +61,7 @@ def _holds_nothing_open(engine: Engine) -> bool:
 def test_no_transaction_is_open_while_the_caller_works(engine: Engine) -> None:
     url = url_of(engine)
     with LineageStore(url) as store:
-        shown = [(item["summary_dir"], _holds_nothing_open(engine)) for item in store.iter_lineage()]
+        shown = [(item["summary_dir"], _holds_nothing_open(engine)) for item in store.lineage.iterate()]
     assert shown == [(f"./{number}", True) for number in reversed(range(JOBS))]
 
 

@@ -27,12 +27,12 @@ def store(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_what_jobs_have_is_taken(store: LineageStore) -> None:
-    store.require_names()
+    store.lineage.require_names()
     condition = {
         "or": [{"metric/accuracy": {"gt": 0.1}}, {"not": {"metric_own_03": {"lt": 2}}}],
         "sorted_by": [["user_defined/team", "ascending"], ["tag", "descending"], ["epoch", "ascending"]],
     }
-    store.require_names(condition, ["metric/own_11"])
+    store.lineage.require_names(condition, ["metric/own_11"])
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_what_no_job_has_is_refused(
     store: LineageStore, condition: dict[str, Any], names: list[str], told: str
 ) -> None:
     with pytest.raises(LineageSearchConditionParamError) as refused:
-        store.require_names(condition, names)
+        store.lineage.require_names(condition, names)
     assert told in str(refused.value)
-    assert "object" in store.filter_lineage(condition)  # where it is legal all the same
+    assert "object" in store.lineage.filter(condition)  # where it is legal all the same
 
 
 def test_a_store_without_any_metric_says_so(sqlite_url: str) -> None:
@@ -58,7 +58,7 @@ def test_a_store_without_any_metric_says_so(sqlite_url: str) -> None:
         LineageStore(sqlite_url, settings=Settings()) as store,
         pytest.raises(LineageSearchConditionParamError, match="No job has any metric"),
     ):
-        store.require_names({"metric/accuracy": {"gt": 0}})
+        store.lineage.require_names({"metric/accuracy": {"gt": 0}})
 
 
 def test_names_are_looked_up_by_index(sqlite_url: str) -> None:
@@ -66,7 +66,7 @@ def test_names_are_looked_up_by_index(sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store:
         event.listen(store.engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
         with pytest.raises(LineageSearchConditionParamError):
-            store.require_names({"metric/accuracy": {"gt": 0}})
+            store.lineage.require_names({"metric/accuracy": {"gt": 0}})
         with store.engine.connect() as connection:
             steps = [
                 str(step.detail)

@@ -42,7 +42,7 @@ def test_events_of_real_trainings_fit_the_schema(database_url: str, corpus: Path
     with LineageStore(database_url) as store:
         store.ingest(corpus)
         found = events(store)
-        jobs = [(job.base_dir, job.train_id) for job in store.train_jobs()]
+        jobs = [(job.base_dir, job.train_id) for job in store.lineage.jobs()]
     wrong = {str(error) for event in found for error in validator.iter_errors(event)}
     assert wrong == set()
     assert not validator.is_valid({**found[0], "run": {"runId": "1"}})

@@ -137,11 +137,11 @@ def test_by_cursor_the_pages_of_jobs_are_the_list(
 ) -> None:
     with LineageStore(module_database_url, settings=Settings()) as store:
         found, after = [], None
-        while page := store.train_jobs(base_dir, limit=197, after=after):
+        while page := store.lineage.jobs(base_dir, limit=197, after=after):
             found += page
             after = page[-1].cursor
-        assert found == store.train_jobs(base_dir, limit=ROWS)
-        assert len(store.train_jobs()) == LISTED_JOBS
+        assert found == store.lineage.jobs(base_dir, limit=ROWS)
+        assert len(store.lineage.jobs()) == LISTED_JOBS
 
 
 def test_a_page_by_cursor_goes_by_an_index_however_far_down(engine: Engine) -> None:
@@ -164,7 +164,7 @@ def test_a_page_by_cursor_goes_by_an_index_however_far_down(engine: Engine) -> N
 def test_what_is_no_cursor_is_refused(wrong: str, sqlite_url: str) -> None:
     no_cursor = pytest.raises(LineageParamValueError, match="is no cursor of a list of jobs")
     with LineageStore(sqlite_url, settings=Settings()) as store, no_cursor:
-        store.train_jobs(after=wrong)
+        store.lineage.jobs(after=wrong)
 
 
 @pytest.mark.parametrize(
@@ -189,22 +189,22 @@ def test_a_cursor_with_values_that_no_database_holds_is_refused(
     cursor = base64.urlsafe_b64encode(json.dumps(forged).encode()).decode()
     no_cursor = pytest.raises(LineageParamValueError, match="is no cursor of a list of jobs")
     with LineageStore(module_database_url, settings=Settings()) as store, no_cursor:
-        store.train_jobs(after=cursor)
+        store.lineage.jobs(after=cursor)
 
 
 def test_what_is_no_text_is_no_cursor(sqlite_url: str) -> None:
     no_cursor = pytest.raises(LineageParamValueError, match="after = 5 is no cursor of a list of jobs")
     with LineageStore(sqlite_url, settings=Settings()) as store, no_cursor:
-        store.train_jobs(after=5)  # type: ignore[arg-type]
+        store.lineage.jobs(after=5)  # type: ignore[arg-type]
 
 
 def test_the_store_gives_pages(engine: Engine, module_database_url: str) -> None:
     with LineageStore(module_database_url, settings=Settings()) as store:
-        for ask in (store.train_jobs, lambda **page: store.problems(**page)):
+        for ask in (store.lineage.jobs, lambda **page: store.repair.problems(**page)):
             assert list(ask(limit=7, page=2)) == list(ask())[14:21]
-        assert store.removed_jobs(limit=7, page=2) == store.removed_jobs()[14:21]
-        assert store.train_jobs(state="live") == []
-        assert len(store.train_jobs(state="finished", limit=5)) == 5
+        assert store.removal.removed(limit=7, page=2) == store.removal.removed()[14:21]
+        assert store.lineage.jobs(state="live") == []
+        assert len(store.lineage.jobs(state="finished", limit=5)) == 5
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_the_store_gives_pages(engine: Engine, module_database_url: str) -> None
 )
 def test_what_is_no_page_is_refused(wrong: dict[str, int], sqlite_url: str) -> None:
     with LineageStore(sqlite_url, settings=Settings()) as store, pytest.raises(LineageParamValueError):
-        store.train_jobs(**wrong)  # type: ignore[arg-type]
+        store.lineage.jobs(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_page_that_is_no_number_is_refused() -> None:

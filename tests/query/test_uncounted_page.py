@@ -69,8 +69,8 @@ def test_a_page_without_its_count_is_the_page(store: LineageStore, condition: di
     pages = [(limit, offset) for limit in (1, 2, 4, 9, 20) for offset in range(20 // limit + 1)]
     for path, (limit, offset) in product([None, "/logs"], pages):
         asked = {**condition, "limit": limit, "offset": offset}
-        counted = store.filter_lineage(asked, base_dir=path)
-        answer = store.filter_lineage(asked, base_dir=path, count=False)
+        counted = store.lineage.filter(asked, base_dir=path)
+        answer = store.lineage.filter(asked, base_dir=path, count=False)
         assert answer.pop("count") in (None, counted.pop("count"))
         assert answer == counted, (asked, path)
 
@@ -84,8 +84,8 @@ def test_a_base_dir_that_is_being_removed_is_neither_shown_nor_counted_for_one(
     with writing(store.engine) as session:
         session.change(update(base_dir).where(base_dir.c.path == leaving).values(leaving=True))
     asked = {**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}
-    answer = store.filter_lineage(asked, count=False)
-    assert answer | {"count": 6} == store.filter_lineage(asked)
+    answer = store.lineage.filter(asked, count=False)
+    assert answer | {"count": 6} == store.lineage.filter(asked)
     shown = [each["summary_dir"] for each in answer["object"]]
     assert shown == [f"./{'other-' if leaving == '/logs' else ''}{number}" for number in (5, 4, 3, 2)]
     assert not any("base_dir" in each for each in answer["object"])
@@ -97,7 +97,7 @@ def test_nothing_is_shown_of_a_base_dir_that_is_being_removed(store: LineageStor
     with writing(store.engine) as session:
         session.change(update(base_dir).where(base_dir.c.path == "/logs").values(leaving=True))
     for count in (True, False):
-        answer = store.filter_lineage({"limit": 4}, base_dir="/logs", count=count)
+        answer = store.lineage.filter({"limit": 4}, base_dir="/logs", count=count)
         assert answer == {"customized": {}, "object": [], "count": 0}
 
 
@@ -105,7 +105,7 @@ def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore)
     fill(store, "/logs")
     with writing(store.engine) as session:
         add_base_dir(session, "/empty")
-    answer = store.filter_lineage({**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}, count=False)
+    answer = store.lineage.filter({**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}, count=False)
     assert not any("base_dir" in each for each in answer["object"])
 
 
@@ -123,9 +123,9 @@ def test_a_base_dir_whose_jobs_were_all_removed_counts_for_nothing(
     for place in ("one/a", "other/b"):
         Log().train(network="N").write_lineage(tmp_path / place).chmod(0o400)
         store.ingest((tmp_path / place).parent)
-    assert all("base_dir" in each for each in store.filter_lineage({}, count=count)["object"])
-    assert store.remove_jobs(CleanUp(condition={"summary_dir": {"eq": "./b"}})).jobs == 1
-    (left,) = store.filter_lineage({}, count=count)["object"]
+    assert all("base_dir" in each for each in store.lineage.filter({}, count=count)["object"])
+    assert store.removal.remove(CleanUp(condition={"summary_dir": {"eq": "./b"}})).jobs == 1
+    (left,) = store.lineage.filter({}, count=count)["object"]
     assert left["summary_dir"] == "./a"
     assert "base_dir" not in left
 
@@ -134,4 +134,4 @@ def test_an_unknown_base_dir_is_an_error_with_and_without_the_count(store: Linea
     fill(store, "/logs")
     for count in (True, False):
         with pytest.raises(LineageParamSummaryPathError, match="does not know the base dir /nowhere"):
-            store.filter_lineage({}, base_dir="/nowhere", count=count)
+            store.lineage.filter({}, base_dir="/nowhere", count=count)

@@ -59,11 +59,11 @@ def test_what_changes_is_told_with_where_to_go_on(
 ) -> None:
     with event_stream(client) as events:
         begin = next(events)
-        assert (begin.kind, begin.token) == ("begin", store.changes("now").since)
+        assert (begin.kind, begin.token) == ("begin", store.changes.since("now").since)
         label(store, corpus, JOBS[0])
         event = next(events)
         assert event.jobs == [("changed", JOBS[0])]
-        assert event.token == store.changes("now").since
+        assert event.token == store.changes.since("now").since
         (change,) = event.data["changes"]
         assert change["base_dir"] == str(corpus)
         assert client.get(f"/api/v1/{change['url']}").json()["job"]["train_id"] == JOBS[0]
@@ -86,7 +86,7 @@ def test_who_comes_back_is_told_what_he_missed_and_nothing_twice(
 def test_a_token_may_be_in_the_address_as_a_page_gives_it(
     client: httpx.Client, store: LineageStore, corpus: Path
 ) -> None:
-    since = store.changes("now").since
+    since = store.changes.since("now").since
     label(store, corpus, JOBS[0])
     with client.stream("GET", "/api/v1/events", params={"since": since}) as response:
         assert any(JOBS[0] in line for line in response.iter_lines())
@@ -124,7 +124,7 @@ def test_many_that_changed_come_in_pages(
     client: httpx.Client, store: LineageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher, "PAGE", 3)
-    every = {(change.kind.value, change.train_id) for change in store.changes().changes}
+    every = {(change.kind.value, change.train_id) for change in store.changes.since().changes}
     told = list[tuple[str, str | None]]()
     with event_stream(client, encode({})) as events:
         for event in events:
@@ -253,7 +253,7 @@ def test_over_killed_servers_a_client_misses_nothing_and_is_told_nothing_twice(
     stored_url: str, store: LineageStore, corpus: Path
 ) -> None:
     """A writer labels jobs all the time; servers are killed while their client reads."""
-    chance, told, since = random.Random(7), list[tuple[str, int]](), store.changes("now").since
+    chance, told, since = random.Random(7), list[tuple[str, int]](), store.changes.since("now").since
     enough = threading.Event()
 
     def write() -> None:
@@ -283,7 +283,9 @@ def test_over_killed_servers_a_client_misses_nothing_and_is_told_nothing_twice(
     assert len(told) == len(set(told)), "a change was told twice"
     last = dict(told)
     assert {
-        change.train_id: change.revision for change in store.changes().changes if change.train_id in last
+        change.train_id: change.revision
+        for change in store.changes.since().changes
+        if change.train_id in last
     } == last
     assert len(told) > len(JOBS)
 

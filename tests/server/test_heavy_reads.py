@@ -38,14 +38,14 @@ async def endless(ask: Ask) -> None:
 
 
 def endlessly(store: LineageStore) -> None:
-    with store._reading() as session:
+    with store.opened.read() as session:
         session.rows(text(_ENDLESS))
 
 
 @router.get("/quick")
 async def quick(ask: Ask) -> int:
     """Ask what is answered at once, when there is room."""
-    return await ask(lambda store: len(store.base_dirs()), heavy=True)
+    return await ask(lambda store: len(list(store.base_dirs)), heavy=True)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_a_monitor_is_answered_while_all_questions_are_under_way(
     ended = threading.Event()
 
     def question(store: LineageStore) -> None:
-        with store._reading():
+        with store.opened.read():
             ended.wait(60)
 
     async def measured() -> bool:
@@ -93,7 +93,7 @@ def test_a_monitor_is_answered_while_all_questions_are_under_way(
         asked = [asyncio.create_task(state.ask(question)) for _ in range(4)]
         await asyncio.sleep(0.2)  # as many have begun as may
         try:
-            return await asyncio.to_thread(lambda: state.store().measures().is_up)
+            return await asyncio.to_thread(lambda: state.store().health.measures().is_up)
         finally:
             ended.set()
             await asyncio.gather(*asked)
@@ -138,7 +138,7 @@ def test_a_remark_is_kept_of_a_client_that_has_gone(
         place = path.format(base_dir=base_dir["key"])
         give_up(lambda: client.put(place, json=annotation, timeout=1.0))
         gone.set()
-        wait_until(lambda: store.filter_lineage({})["object"][0]["added_info"] == annotation, what="remark")
+        wait_until(lambda: store.lineage.filter({})["object"][0]["added_info"] == annotation, what="remark")
 
 
 @pytest.mark.slow
@@ -164,12 +164,12 @@ def test_a_cancelled_question_begins_nothing_more(database_url: str) -> None:
 
     cancellation = Cancellation()
     with LineageStore(database_url) as store, cancellation.covers():
-        assert store.base_dirs() == []
+        assert list(store.base_dirs) == []
         cancellation.cancel()
         with pytest.raises(DatabaseUnavailableError, match="The client no longer waits"):
-            store.base_dirs()
+            list(store.base_dirs)
     with LineageStore(database_url) as store:
-        assert store.base_dirs() == []
+        assert list(store.base_dirs) == []
 
 
 def test_a_question_that_is_cancelled_behind_its_last_statement_is_told_so(database_url: str) -> None:
@@ -180,6 +180,6 @@ def test_a_question_that_is_cancelled_behind_its_last_statement_is_told_so(datab
         LineageStore(database_url) as store,
         cancellation.covers(),
         pytest.raises(DatabaseUnavailableError, match="The client no longer waits"),
-        store._reading(),
+        store.opened.read(),
     ):
         cancellation.cancel()

@@ -52,7 +52,7 @@ def refused(client: httpx.Client, path: str, **parameters: Any) -> tuple[int, st
 
 def test_a_page_of_jobs_by_words_and_by_condition(client: httpx.Client, store: LineageStore) -> None:
     wanted = {"metric/accuracy": {"ge": 0.1}, "sorted_by": [["metric/accuracy", "descending"]], "limit": 3}
-    expected = store.filter_lineage(wanted)
+    expected = store.lineage.filter(wanted)
     by_words = got(client, "jobs", where="metric/accuracy>=0.1", sort="metric/accuracy:desc", limit=3)
     by_dict = got(client, "jobs", condition=json.dumps(wanted), limit=3)
     assert by_words == by_dict
@@ -100,7 +100,7 @@ def test_the_best_of_a_metric_is_a_field_where_it_is_asked_for(
 def test_all_jobs_as_columns(client: httpx.Client, store: LineageStore) -> None:
     answer = got(client, "jobs", form="columns", fields=["network", "metric/accuracy", "epoch"])
     columns = {column["name"]: column for column in answer["columns"]}
-    expected = list(store.iter_lineage())
+    expected = list(store.lineage.iterate())
     assert answer["count"] == len(expected)
     network = columns["network"]
     words = [None if code is None else network["words"][code] for code in network["codes"]]
@@ -115,7 +115,7 @@ def test_what_conditions_may_name_and_compare_with(client: httpx.Client, store: 
     assert {kind: known for kind, known in names.items() if kind != "fields"} == store.names()
     assert set(names) == {"fields", "metric", "metric_best", "metric_first", "user_defined"}
     known = got(client, "values", name="optimizer", part="o", limit=1)["values"]
-    assert [(each["value"], each["jobs"]) for each in known] == store.known_values("optimizer", "o", most=1)
+    assert [(each["value"], each["jobs"]) for each in known] == store.values("optimizer", "o", most=1)
     assert refused(client, "values", name="optimiser") == (400, "lineage_search_condition_param")
 
 
@@ -128,7 +128,7 @@ def test_who_follows_from_where_an_answer_stood_misses_nothing(
     assert [change["train_id"] for change in missed] == [RUN]
     known = {"If-None-Match": client.get(f"{API}/names").headers["etag"]}
     again = client.get(f"{API}/names", headers=known)
-    assert (again.status_code, again.headers["lineage-since"]) == (304, store.changes("now").since)
+    assert (again.status_code, again.headers["lineage-since"]) == (304, store.changes.since("now").since)
 
 
 def test_what_is_known_beside_lineage_is_named_shown_and_searched_by(
@@ -137,10 +137,10 @@ def test_what_is_known_beside_lineage_is_named_shown_and_searched_by(
     names = {each["name"]: each["type"] for each in got(client, "names")["fields"]}
     assert (names["state"], names["updated_at"], names["tag"]) == ("text", "time", "integer")
     known = [each["value"] for each in got(client, "values", name="state")["values"]]
-    assert set(known) == {job.state for job in store.train_jobs()}
+    assert set(known) == {job.state for job in store.lineage.jobs()}
     asked = {"where": ["updated_at > 2000-01-01", f"state={known[0]}"], "fields": ["host", "updated_at"]}
     page = got(client, "jobs", limit=100, **asked)["jobs"]
-    jobs = {job.train_id: job for job in store.train_jobs()}
+    jobs = {job.train_id: job for job in store.lineage.jobs()}
     for found in page:
         fields = {"host": jobs[found["train_id"]].host, "updated_at": found["updated_at"]}
         assert (found["state"], found["fields"]) == (known[0], fields)
@@ -150,11 +150,11 @@ def test_what_is_known_beside_lineage_is_named_shown_and_searched_by(
 
 
 def test_jobs_without_lineage_are_among_all_jobs(client: httpx.Client, store: LineageStore) -> None:
-    expected = [(job.train_id, job.state) for job in store.train_jobs()]
+    expected = [(job.train_id, job.state) for job in store.lineage.jobs()]
     answer = got(client, "train-jobs")["jobs"]
     assert [(job["train_id"], job["state"]) for job in answer] == expected
     assert got(client, "train-jobs", state="missing")["jobs"] == []
-    completed = [job.train_id for job in store.train_jobs(outcome="completed")]
+    completed = [job.train_id for job in store.lineage.jobs(outcome="completed")]
     assert completed
     told = got(client, "train-jobs", outcome="completed")["jobs"]
     assert [(job["train_id"], job["outcome"]) for job in told] == [(each, "completed") for each in completed]
@@ -208,7 +208,7 @@ def test_a_body_with_a_name_that_is_not_there_changes_nothing(
         for wrong in ({"point": 10}, {"columns": ["valu"]}, {"points": "10"}):
             assert client.post(f"{API}/series", json={"series": series, **wrong}).status_code == 422
         assert client.put(place, json={"tag": True}).status_code == 422
-    (found,) = store.filter_lineage({"summary_dir": {"eq": RUN}}, base_dir=corpus)["object"]
+    (found,) = store.lineage.filter({"summary_dir": {"eq": RUN}}, base_dir=corpus)["object"]
     assert found["added_info"] == {}
 
 
@@ -314,7 +314,7 @@ def test_what_is_below_a_job_is_found_whatever_its_name(database_url: str, tmp_p
 def test_curves_of_several_jobs(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:
     names = [
         (job.train_id, tag)
-        for job in store.train_jobs()
+        for job in store.lineage.jobs()
         for tag in store.tags(corpus, job.train_id).get("scalar", [])
     ]
     series = [{"base": key, "name": job.removeprefix("./"), "tag": tag} for job, tag in names]

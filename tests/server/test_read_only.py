@@ -53,7 +53,7 @@ def test_a_file_that_nobody_may_write_is_served(sqlite_url: str, corpus: Path, t
         assert pages(client) == (200, 20)
         assert annotated(client, key_of(client))[0] in (403, 503)
         with LineageStore(sqlite_url) as store:
-            store.forget(corpus)
+            store.base_dirs.forget(corpus)
             store.publish(snapshot)
         assert pages(client) == (200, 0)  # the one that took its place
 

@@ -57,12 +57,12 @@ def look(url: str, base_dir: Path) -> list[Any]:
     with LineageStore(url, settings=Settings()) as store:
         store.ingest(base_dir)
         store.annotate(base_dir, "./a\u20ac", remark="\u00e9\u20ac")
-        found = [natural_contents(store.engine), list(store.iter_lineage({"loss": {"lt": 1}}))]
+        found = [natural_contents(store.engine), list(store.lineage.iterate({"loss": {"lt": 1}}))]
         found += [
-            store.train_jobs()[0].train_id,
+            store.lineage.jobs()[0].train_id,
             store.scalars(base_dir, "./a\u20ac", "loss").values.tolist()[0],
         ]
-        assert [file for file in store.verify() if file.differences or file.unreadable] == []
+        assert [file for file in store.repair.verify() if file.differences or file.unreadable] == []
     for _ in range(2):
         with (
             plain_role(url) as asker,

@@ -114,20 +114,20 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         (long,) = column(store.engine, "SELECT job_id FROM v_job WHERE train_id = './long'")
         with writing(store.engine) as session:
             session.change(f"UPDATE train_job SET last_grown_at = NULL WHERE train_job.id = {long}")
-        assert len(list(store.long_series(base))) == store.thin_series(base).series
+        assert len(list(store.removal.long_series(base))) == store.removal.thin(base).series
         _train_long(base, begun=1_700_000_100, first=55)
         store.ingest(base)
-        store.retry(base)
-        store.reingest(base, "./own_1")
-        assert not [each for found in store.verify(base) for each in found.differences]
-        store.remove_jobs(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
-        store.restore_job(base, "./own_1")
+        store.repair.retry(base)
+        store.repair.reingest(base, "./own_1")
+        assert not [each for found in store.repair.verify(base) for each in found.differences]
+        store.removal.remove(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
+        store.removal.restore(base, "./own_1")
         base.rename(tmp_path / "moved")
-        store.move(base, tmp_path / "moved")
+        store.base_dirs.move(base, tmp_path / "moved")
         (tmp_path / "moved" / "own_0").rename(tmp_path / "gone")
         store.ingest(tmp_path / "moved")
         for place in (tmp_path / "moved", corpus):
-            store.forget(place)
+            store.base_dirs.forget(place)
 
 
 def _train_long(base: Path, *, begun: int, first: int = 0) -> None:
@@ -138,19 +138,19 @@ def _train_long(base: Path, *, begun: int, first: int = 0) -> None:
 
 
 def _ask(store: LineageStore, base: Path) -> None:
-    (job, *_) = store.train_jobs(base, limit=1)
-    store.train_jobs(train_ids=[job.train_id])
-    store.job_contents(base, [job.train_id])
+    (job, *_) = store.lineage.jobs(base, limit=1)
+    store.lineage.jobs(train_ids=[job.train_id])
+    store.lineage.contents(base, [job.train_id])
     store.job_report(base, job.train_id)
     store.evaluation_rows(base, job.train_id)
-    store.why(base)
-    store.problems()
-    store.findings()
-    store.measures()
-    store.status()
+    store.repair.why(base)
+    store.repair.problems()
+    store.health.findings()
+    store.health.measures()
+    store.health.status()
     store.names()
-    store.known_values("network")
-    store.changes(None)
+    store.values("network")
+    store.changes.since(None)
     for where, sort in (
         ({"metric/accuracy": {"gt": 0.1}}, "metric/accuracy"),
         ({"or": [{"tag": {"eq": 1}}, {"not": {"user_defined/team": {"eq": "a"}}}]}, "tag"),
@@ -158,8 +158,8 @@ def _ask(store: LineageStore, base: Path) -> None:
         ({"state": {"eq": "finished"}}, "update_time"),
     ):
         order = {} if sort == "update_time" else {"sorted_by": [[sort, "descending"], ["epoch", "ascending"]]}
-        store.filter_lineage({**where, **order, "limit": 5, "offset": 0})
-        list(store.iter_lineage({**where, **order}))
+        store.lineage.filter({**where, **order, "limit": 5, "offset": 0})
+        list(store.lineage.iterate({**where, **order}))
         store.jobs(where)
     for plugin, tags in store.tags(base, job.train_id).items():
         if plugin == "scalar":
@@ -170,7 +170,7 @@ def _ask(store: LineageStore, base: Path) -> None:
         if plugin == "histogram":
             store.histograms(base, job.train_id, tags[0])
     store.jobs(columns=["summary_dir", "metric/acc", "user_defined/team"])
-    list(store.removable_jobs(CleanUp(older_than_s=0.0)))
+    list(store.removal.find(CleanUp(older_than_s=0.0)))
 
 
 @contextmanager

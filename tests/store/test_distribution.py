@@ -175,7 +175,7 @@ def test_statements_join_distributed_tables_by_their_job(postgres_url: str, corp
     with LineageStore(postgres_url) as store:
         event.listen(store.engine, "before_execute", note)
         store.ingest(corpus)
-        (job, *_) = store.train_jobs(corpus)
+        (job, *_) = store.lineage.jobs(corpus)
         store.tags(corpus, job.train_id)
         store.get_lineage(corpus, job.train_id)
         forget(store.engine, corpus, Settings())
@@ -222,8 +222,8 @@ def test_a_store_whose_constraints_were_taken_away_removes_and_rewrites_as_befor
         ingest(engine, base_dir)
     with store:  # opened before: who opens it now sees that these are gone, and no Citus to account for it
         wanted = {"summary_dir": {"in": ["./job_1", "./job_2"]}}
-        assert store.remove_jobs(CleanUp(condition=wanted), base_dir).jobs == 2
-        assert [job.train_id for job in store.train_jobs(base_dir)] == ["./job_0"]
+        assert store.removal.remove(CleanUp(condition=wanted), base_dir).jobs == 2
+        assert [job.train_id for job in store.lineage.jobs(base_dir)] == ["./job_0"]
     _assert_no_orphans(engine)
     for place in (base_dir, tmp_path / "other"):
         forget(engine, place, Settings())

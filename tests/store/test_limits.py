@@ -136,31 +136,31 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
     with LineageStore(database_url, settings=Settings(pool_size=1)) as store:
         store.plan(base_dir)
         store.ingest(base_dir)
-        assert store.filter_lineage({"limit": 1})["count"] == 1
-        assert store.filter_lineage({"limit": 1}, base_dir=base_dir, count=False)["object"]
-        assert len(list(store.iter_lineage())) == 1
+        assert store.lineage.filter({"limit": 1})["count"] == 1
+        assert store.lineage.filter({"limit": 1}, base_dir=base_dir, count=False)["object"]
+        assert len(list(store.lineage.iterate())) == 1
         assert store.get_lineage(base_dir, "./a")
         assert store.explain()
         store.annotate(base_dir, "./a", tag=1)
-        assert store.train_jobs()
+        assert store.lineage.jobs()
         assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
-        assert store.status().base_dirs
+        assert store.health.status().base_dirs
         assert store.job_report(base_dir, "./a").series
-        assert store.why(base_dir).verdict == "stored"
-        assert store.problems() == []
-        store.findings()
-        store.cycles()
-        store.verify()
-        store.retry()
-        store.reingest(base_dir, "./a")
+        assert store.repair.why(base_dir).verdict == "stored"
+        assert store.repair.problems() == []
+        store.health.findings()
+        store.health.cycles()
+        store.repair.verify()
+        store.repair.retry()
+        store.repair.reingest(base_dir, "./a")
         with writing(store.engine) as session:
             session.change(text("UPDATE train_job SET state = 'finished'"))
         rules = CleanUp(older_than_s=0.0)
-        list(store.removable_jobs(rules))
-        store.remove_jobs(rules)
-        assert store.removed_jobs()
-        store.restore_job(base_dir, "./a")
-        store.forget(base_dir)
+        list(store.removal.find(rules))
+        store.removal.remove(rules)
+        assert store.removal.removed()
+        store.removal.restore(base_dir, "./a")
+        store.base_dirs.forget(base_dir)
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_a_daemon_without_a_free_connection_waits_and_goes_on(
         with reading(store.engine):
             lifetime.enter_context(following_here(store, *base_dirs))
             wait_until(lambda: "database busy" in troubles(caplog))
-        wait_until(lambda: len(other.train_jobs()) == len(base_dirs))
+        wait_until(lambda: len(other.lineage.jobs()) == len(base_dirs))
     assert troubles(caplog) <= {"", "database busy"}
 
 

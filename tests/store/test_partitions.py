@@ -145,7 +145,7 @@ def test_gc_drops_a_partition_whose_jobs_are_all_gone(engine: Engine, base_dir: 
     write(base_dir, *range(8))
     ingest(engine, base_dir)
     with LineageStore(url_of(engine)) as store:
-        assert store.remove_jobs(CleanUp(older_than_s=0), base_dir).jobs == 8
+        assert store.removal.remove(CleanUp(older_than_s=0), base_dir).jobs == 8
     assert parts(engine) == ["6", "9"], "the newest job's, and the one ahead, stay"
     write(base_dir, 20)
     ingest(engine, base_dir)

@@ -55,12 +55,12 @@ def test_the_worst_pattern_over_the_longest_text_ends_in_time(database_url: str,
     character, pattern = WORST[worst]
     fill(database_url, [character * (LONGEST // len(character.encode()))])
     with LineageStore(database_url, settings=Settings(statement_timeout_s=LIMIT_S)) as store:
-        store.filter_lineage({"user_defined/text": {"is_null": False}})
+        store.lineage.filter({"user_defined/text": {"is_null": False}})
         for condition in (f"%{pattern}%", f"{pattern}%", f"%{pattern}"):
             with within_limit():
-                assert store.filter_lineage({"user_defined/text": {"like": condition}})["count"] == 0
+                assert store.lineage.filter({"user_defined/text": {"like": condition}})["count"] == 0
         with within_limit():
-            store.known_values("user_defined/text", pattern[: MAX_PATTERN_LENGTH // 2])
+            store.values("user_defined/text", pattern[: MAX_PATTERN_LENGTH // 2])
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_many_patterns_over_many_short_texts_end_in_time(database_url: str) -> N
         {"user_defined/text": {"like": pattern}} for _ in range(MAX_PATTERN_CHARACTERS // MAX_PATTERN_LENGTH)
     ]
     with LineageStore(database_url, settings=Settings(statement_timeout_s=LIMIT_S)) as store, within_limit():
-        store.filter_lineage({"or": every})
+        store.lineage.filter({"or": every})
 
 
 def test_a_long_text_is_found_as_a_short_one_is(database_url: str) -> None:
@@ -80,7 +80,7 @@ def test_a_long_text_is_found_as_a_short_one_is(database_url: str) -> None:
     with LineageStore(database_url) as store:
 
         def found(pattern: str) -> set[str]:
-            matching = store.iter_lineage({"user_defined/text": {"like": pattern}})
+            matching = store.lineage.iterate({"user_defined/text": {"like": pattern}})
             return {each["summary_dir"] for each in matching}
 
         assert found(r"%ab\%c%END") == {"./job_0", "./job_1"}
@@ -88,7 +88,7 @@ def test_a_long_text_is_found_as_a_short_one_is(database_url: str) -> None:
         assert found(r"x%ab\%c%") == {"./job_0"}
         assert found(f"{long[:900]}%") == {"./job_0", "./job_2"}
         assert found("%en") == set()
-        assert [value for value, _ in store.known_values("user_defined/text", "B%C", most=9)] != []
+        assert [value for value, _ in store.values("user_defined/text", "B%C", most=9)] != []
 
 
 def test_too_long_patterns_are_refused_with_their_bound(database_url: str) -> None:
@@ -97,13 +97,13 @@ def test_too_long_patterns_are_refused_with_their_bound(database_url: str) -> No
         with pytest.raises(
             LineageSearchConditionParamError, match=f"{MAX_PATTERN_CHARACTERS:,} characters together"
         ):
-            store.filter_lineage({"or": many})
+            store.lineage.filter({"or": many})
         with pytest.raises(
             LineageSearchConditionParamError, match=f"at most {MAX_PATTERN_LENGTH} characters"
         ):
-            store.filter_lineage({"network": {"like": "a" * (MAX_PATTERN_LENGTH + 1)}})
+            store.lineage.filter({"network": {"like": "a" * (MAX_PATTERN_LENGTH + 1)}})
         with pytest.raises(LineageParamValueError, match=f"at most {MAX_PATTERN_LENGTH} characters"):
-            store.known_values("network", "a" * (MAX_PATTERN_LENGTH + 1))
+            store.values("network", "a" * (MAX_PATTERN_LENGTH + 1))
 
 
 def test_pieces_match_as_sqlite_matches(monkeypatch: pytest.MonkeyPatch) -> None:

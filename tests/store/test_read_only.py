@@ -52,11 +52,11 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
         lambda: store.ingest(base_dir),
         lambda: store.run_daemon([base_dir]),
         lambda: store.annotate(base_dir, "./a", tag=1),
-        lambda: store.retry(),
-        lambda: store.reingest(base_dir, "./a"),
-        lambda: store.remove_jobs(rules),
-        lambda: store.restore_job(base_dir, "./a"),
-        lambda: store.forget(base_dir),
+        lambda: store.repair.retry(),
+        lambda: store.repair.reingest(base_dir, "./a"),
+        lambda: store.removal.remove(rules),
+        lambda: store.removal.restore(base_dir, "./a"),
+        lambda: store.base_dirs.forget(base_dir),
     ]
     for write in writing:
         with pytest.raises(ReadOnlyStoreError, match="is open read-only"):
@@ -64,11 +64,11 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
 
 
 def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None:
-    assert store.filter_lineage({"limit": 1}, count=False)["object"]
-    assert len(list(store.iter_lineage())) == 1
+    assert store.lineage.filter({"limit": 1}, count=False)["object"]
+    assert len(list(store.lineage.iterate())) == 1
     assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
-    assert store.status().base_dirs
-    assert store.verify()
+    assert store.health.status().base_dirs
+    assert store.repair.verify()
 
 
 def test_sql_is_answered(store: LineageStore, base_dir: Path) -> None:
@@ -152,7 +152,7 @@ def foreign(base_dir: Path) -> Iterator[Path]:
 
 def jobs(path: Path) -> list[str]:
     with LineageStore(f"sqlite:///{path}", settings=Settings(), read_only=True) as store:
-        return [job.train_id for job in store.train_jobs()]
+        return [job.train_id for job in store.lineage.jobs()]
 
 
 @needs_root

@@ -180,7 +180,7 @@ def test_a_removed_job_is_told_by_its_tombstone_until_it_is_back(database_url: s
         with changes(store.engine, f"-{ONE}"):
             remove_one(store.engine, base_dir)
         with changes(store.engine, f"-{ONE}"):
-            store.restore_job(base_dir, ONE)
+            store.removal.restore(base_dir, ONE)
         with changes(store.engine, ONE):
             store.ingest(base_dir)
         assert column(store.engine, "SELECT train_id FROM tombstone") == []
@@ -192,9 +192,9 @@ def test_a_job_that_was_restored_but_is_not_back_is_no_removed_one_any_more(
     with LineageStore(database_url, settings=Settings()) as store:
         store.ingest(base_dir)
         remove_one(store.engine, base_dir)
-        store.restore_job(base_dir, ONE)
+        store.removal.restore(base_dir, ONE)
         with pytest.raises(Exception, match=r"No job \./one below .* was removed"):
-            store.restore_job(base_dir, ONE)
+            store.removal.restore(base_dir, ONE)
         store.ingest(base_dir)
         with changes(store.engine, f"-{ONE}"):
             remove_one(store.engine, base_dir)

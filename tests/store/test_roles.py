@@ -152,7 +152,7 @@ def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path
     url = as_role(granted, "ingest")
     with LineageStore(url) as store:
         assert pipeline.ingest(store.engine, tmp_path / "base", Settings()).counts.events == 3
-        assert store.filter_lineage()["count"] == 1
+        assert store.lineage.filter()["count"] == 1
         with pytest.raises(PermissionDeniedError, match="A superuser grants, or the owner") as denied:
             grant(store.engine, Roles(analysts=(NAMES["analyst"],)))
         assert denied.value.exit_code == 1
@@ -177,7 +177,7 @@ def test_an_administrator_who_is_no_superuser_grants(granted: str) -> None:
         engine.dispose()
         reader = make_url(granted).set(username="test_made_reader").render_as_string(hide_password=False)
         with LineageStore(reader, settings=Settings(), read_only=True) as store:
-            assert store.filter_lineage()["count"] == 0
+            assert store.lineage.filter()["count"] == 0
     finally:
         with psycopg.connect(plain(granted), autocommit=True) as superuser:
             superuser.execute(f"ALTER DATABASE {database} OWNER TO CURRENT_USER")

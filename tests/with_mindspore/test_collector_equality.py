@@ -145,11 +145,11 @@ def test_mindinsight_reads_our_files_as_the_store_does(sides: Sides, sqlite_url:
     theirs = json.loads(finished.stdout.splitlines()[-1])
     with LineageStore(sqlite_url) as store:
         store.ingest(sides.ours)
-        answer = store.filter_lineage(base_dir=sides.ours)
+        answer = store.lineage.filter(base_dir=sides.ours)
         lineage = {job["summary_dir"]: job["model_lineage"] for job in answer["object"]}
         scalars = {
             job: {tag: _samples(store, sides.ours, job, tag) for tag in tags["scalar"]}
-            for job in (each.train_id for each in store.train_jobs(sides.ours))
+            for job in (each.train_id for each in store.lineage.jobs(sides.ours))
             if "scalar" in (tags := store.tags(sides.ours, job))
         }
     assert len(lineage) >= 15

@@ -70,7 +70,7 @@ def test_a_training_that_is_killed_loses_its_last_record_at_most_and_is_finished
     assert steps in (list(range(1, last)), list(range(1, last + 1)), list(range(1, last + 2)))
     with LineageStore(sqlite_url) as store:
         store.ingest(directory.parent)
-        assert [job.state for job in store.train_jobs(directory.parent)] == ["finished"]
+        assert [job.state for job in store.lineage.jobs(directory.parent)] == ["finished"]
 
 
 @contextmanager

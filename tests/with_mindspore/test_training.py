@@ -53,7 +53,7 @@ def test_the_wheel_is_tested_not_the_checkout() -> None:
 
 
 def test_lineage_is_what_was_trained(training: Training, store: LineageStore) -> None:
-    answer = store.filter_lineage(base_dir=training.base_dir)
+    answer = store.lineage.filter(base_dir=training.base_dir)
     assert answer["count"] == 1
     (job,) = answer["object"]
     assert job["summary_dir"] == "./small"
@@ -77,8 +77,8 @@ def test_lineage_is_what_was_trained(training: Training, store: LineageStore) ->
 
 def test_a_condition_finds_the_job_by_its_metric(training: Training, store: LineageStore) -> None:
     accuracy = training.metrics["accuracy"]
-    assert store.filter_lineage({"metric/accuracy": {"ge": accuracy}})["count"] == 1
-    assert store.filter_lineage({"metric/accuracy": {"gt": accuracy}})["count"] == 0
+    assert store.lineage.filter({"metric/accuracy": {"ge": accuracy}})["count"] == 1
+    assert store.lineage.filter({"metric/accuracy": {"gt": accuracy}})["count"] == 0
 
 
 def test_scalars_are_the_losses_of_the_training_loop(training: Training, store: LineageStore) -> None:

@@ -24,7 +24,7 @@ def init_verb(session: Session) -> None:
     settings = session.settings().settings
     with session.working("Upgrading"):
         administration.upgrade_schema(settings)
-    click.echo(f"{administration.shown_url(settings)} is ready (schema {administration.schema_needed()}).")
+    click.echo(f"{administration.shown_url(settings)} is ready (schema {administration.HEAD}).")
 
 
 @click.group("db")
@@ -43,7 +43,7 @@ def upgrade_verb(session: Session) -> None:
     from lineage_store.api import administration
 
     settings = session.settings().settings
-    before, needed = administration.schema_found(settings), administration.schema_needed()
+    before, needed = administration.schema_found(settings), administration.HEAD
     with session.working("Upgrading"):
         administration.upgrade_schema(settings, create=False)
     click.echo(f"Schema {before} -> {needed}." if before != needed else "Up to date.")
@@ -73,7 +73,7 @@ def check_verb(session: Session) -> None:
     from lineage_store.api import administration
 
     administration.check_schema(session.settings().settings)
-    click.echo(f"Schema {administration.schema_needed()}, as this release needs it.")
+    click.echo(f"Schema {administration.HEAD}, as this release needs it.")
     if layout := administration.layout(session.settings().settings):
         click.echo(layout)
 
@@ -90,7 +90,7 @@ def choose_best_verb(session: Session) -> None:
     lineage-store db choose-best
     """
     with session.open_store(writes=True) as store, session.working("Choosing"):
-        jobs = store.choose_best()
+        jobs = store.repair.choose_best()
     click.echo(f"{jobs:,} jobs have another best now." if jobs else "Nothing to do: no job has another best.")
 
 

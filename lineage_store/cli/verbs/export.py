@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lineage_store.api.exports import EXPORT_FORMATS
-from lineage_store.api.operations import SQL_TIMEOUT_S
+from lineage_store.api import combined
+from lineage_store.api.store import EXPORT_FORMATS, SQL_TIMEOUT_S
 from lineage_store.cli.output import Style, asked_columns, listing_options, write_rows
 from lineage_store.cli.session import PATH, Session, one_of, pass_session
 from lineage_store.cli.tables import shown
 from lineage_store.errors import LineageQuerySummaryDataError, LineageSearchConditionParamError
 from lineage_store.plain_values import for_json
-from lineage_store.query.condition_text import combined
 from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
@@ -167,10 +166,10 @@ def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: 
     trouble = ""
     with (
         session.open_store() as store,
-        store.follow(None if since == ALL else since, condition=condition) as follower,
+        store.changes.follow(None if since == ALL else since, condition=condition) as follower,
     ):
         try:
-            store.require_names(condition)
+            store.lineage.require_names(condition)
         except LineageSearchConditionParamError as error:
             session.note(str(error))  # a later job may bring the name
         while True:

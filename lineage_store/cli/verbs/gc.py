@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_store.api import combined, find_job, read_removal
 from lineage_store.cli.output import (
     Style,
     columns_option,
@@ -21,8 +22,6 @@ from lineage_store.cli.output import (
 from lineage_store.cli.session import PATH, Session, agreed, pass_session, seconds
 from lineage_store.cli.verbs.jobs import read_condition
 from lineage_store.plain_values import instant
-from lineage_store.query.condition_text import combined, read_removal
-from lineage_store.store.catalog.refs import find_job
 from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
@@ -159,7 +158,9 @@ def gc_verb(
             return _restore_removal(session, store, restore_removal)
         if lists:
             listed, columns = (
-                (store.removals, REMOVAL_COLUMNS) if removals else (store.removed_jobs, REMOVED_COLUMNS)
+                (store.removal.history, REMOVAL_COLUMNS)
+                if removals
+                else (store.removal.removed, REMOVED_COLUMNS)
             )
             rows: Iterable[Any] = listed(base_dir, **page_arguments(limit, page))
             write_mappings(columns, map(asdict, rows), style)
@@ -171,7 +172,7 @@ def gc_verb(
         if dry_run and policies:
             write_mappings(EXPIRED_COLUMNS, first(_expired(store, base_dir), limit), style)
         elif dry_run:
-            session.note(f"Would remove {store.removal_plan(rules, base_dir)}.")
+            session.note(f"Would remove {store.removal.plan(rules, base_dir)}.")
             write_mappings(COLUMNS, first(_removable(store, rules, base_dir), limit), style)
         else:
             return _remove(session, store, None if policies else rules, base_dir, yes=yes, confirm=confirm)
@@ -210,34 +211,34 @@ def _remove(
     confirm: bool,
 ) -> int:
     """Remove the jobs that the rules name; None: those that the policies of the settings name. Return the exit code."""
-    thins = rules is None and store.settings.keep_every_step_days > 0
-    plan = store.removal_plan(rules, base_dir) if rules else None
+    thins = rules is None and store.opened.settings.keep_every_step_days > 0
+    plan = store.removal.plan(rules, base_dir) if rules else None
     if plan:
         session.note(f"Removes {plan}.")
     if not yes:
         from lineage_store.api.reports import total
 
         going = _shown(plan.going if plan else total(_going(store, base_dir, confirm)))
-        series = f", and thin {sum(1 for _ in store.long_series(base_dir)):,} series" if thins else ""
+        series = f", and thin {sum(1 for _ in store.removal.long_series(base_dir)):,} series" if thins else ""
         rule = f" {plan.rules}" if plan else ""
         if not agreed(
             f"Remove {going}{rule} from the store{series}? Log files stay.", "say --yes, or --dry-run"
         ):
             session.note("No job was removed.")
             return 1
-    remove = partial(store.remove_jobs, rules) if rules else store.remove_expired_jobs
+    remove = partial(store.removal.remove, rules) if rules else store.removal.remove_expired
     with session.working("Removing") as tell:
         done = remove(base_dir, confirm=confirm, progress=lambda total: tell(_shown(total)))
     back = " and ".join(f"`lineage-store gc --restore-removal {number}`" for number in done.removals)
     click.echo(f"{_shown(done)} removed{back and ': back with '}{back}.")
-    if rules is None and (waiting := sum(each.waits for each in store.expired_jobs(base_dir))):
+    if rules is None and (waiting := sum(each.waits for each in store.removal.expired(base_dir))):
         session.note(
             f"{waiting:,} more need confirmation: retention has a daily limit. `lineage-store gc --policies "
             "--dry-run` lists them; --confirm removes them."
         )
     if thins:
         with session.working("Thinning") as tell:
-            thinned = store.thin_series(base_dir, progress=lambda total: tell(_thinned(total)))
+            thinned = store.removal.thin(base_dir, progress=lambda total: tell(_thinned(total)))
         click.echo(_thinned(thinned))
     return 0
 
@@ -251,29 +252,29 @@ def _shown(total: Total) -> str:
 
 
 def _removable(store: LineageStore, rules: CleanUp, base_dir: str | None) -> Iterator[Mapping[str, object]]:
-    for job in store.removable_jobs(rules, base_dir):
+    for job in store.removal.find(rules, base_dir):
         yield {**asdict(job), "last_event_at": instant(job.last_wall_time)}
 
 
 def _expired(store: LineageStore, base_dir: str | None) -> Iterator[Mapping[str, object]]:
     """Yield the jobs that would go, and the series that would be thinned of those that stay."""
     going = set[tuple[str, str]]()
-    for job in store.expired_jobs(base_dir):
+    for job in store.removal.expired(base_dir):
         going.add((job.base_dir, job.train_id))
         times = {"begun_at": instant(job.begun), "last_event_at": instant(job.last_wall_time)}
         yield {**asdict(job), **times}
-    for each in store.long_series(base_dir):
+    for each in store.removal.long_series(base_dir):
         if (each.base_dir, each.train_id) not in going:
             yield asdict(each)
 
 
 def _going(store: LineageStore, base_dir: str | None, confirm: bool) -> Iterator[ExpiredJob]:
-    return (job for job in store.expired_jobs(base_dir) if confirm or not job.waits)
+    return (job for job in store.removal.expired(base_dir) if confirm or not job.waits)
 
 
 def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
     place, train_id = find_job(store, job, base_dir, removed=True)
-    is_there = store.restore_job(place, train_id)
+    is_there = store.removal.restore(place, train_id)
     click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
     if not is_there:
         session.note("Its log files are gone: it comes back only when one is there again.")
@@ -281,7 +282,7 @@ def _restore(session: Session, store: LineageStore, job: str, base_dir: str | No
 
 
 def _restore_removal(session: Session, store: LineageStore, number: int) -> int:
-    done = store.restore_removal(number)
+    done = store.removal.undo(number)
     click.echo(escaped(f"{done.jobs:,} jobs are read again by the next ingest of {done.base_dir}."))
     if not done.gone:
         return 0
@@ -311,13 +312,13 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
 
     path = real_path(base_dir)
     with session.open_store(writes=True) as store:
-        found = store.holdings(path)
+        found = store.base_dirs.holdings(path)
         what = _summary(found)
         if not (yes or agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("No base dir was forgotten.")
             return 1
         with session.working("Forgetting"):
-            store.forget(path)
+            store.base_dirs.forget(path)
     click.echo(escaped(f"{path} is forgotten ({what})."))
     return 0
 
@@ -340,7 +341,7 @@ def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) 
     lineage-store move /mnt/old/summaries /shared/summaries
     """
     with session.open_store(writes=True) as store, session.working("Moving"):
-        done = store.plan_move(old, new) if dry_run else store.move(old, new, force=force)
+        done = store.base_dirs.plan_move(old, new) if dry_run else store.base_dirs.move(old, new, force=force)
     what = f"{_summary(done.holdings)}; {done.files:,} log files"
     lacking = f", {done.absent:,} of which are missing, such as {done.example}" if done.absent else ""
     said = "would be at" if dry_run else "is at"

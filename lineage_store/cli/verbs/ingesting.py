@@ -137,7 +137,7 @@ def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequenc
 
 
 def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
-    shown = store.some_problems(report.base_dir, most=SHOWN_PROBLEMS)
+    shown = store.repair.some_problems(report.base_dir, most=SHOWN_PROBLEMS)
     for problem in shown:
         session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
     if (more := report.problems - sum(problem.problems for problem in shown)) > 0:

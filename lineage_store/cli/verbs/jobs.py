@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lineage_store.api import combined, find_job
 from lineage_store.cli.output import (
     PAGE_ROWS,
     Style,
@@ -34,9 +35,7 @@ from lineage_store.fields import (
     SUMMARY_PREFIXES,
 )
 from lineage_store.plain_values import NUMBER_BY_KIND
-from lineage_store.query.condition_text import combined
 from lineage_store.states import JobState, Outcome
-from lineage_store.store.catalog.refs import find_job
 from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def jobs_verb(
     lineage-store jobs --limit 50 --after WzE3MzE2...
     """
     with session.open_store() as store:
-        of_these = partial(store.train_jobs, base_dir, state=state, outcome=outcome)
+        of_these = partial(store.lineage.jobs, base_dir, state=state, outcome=outcome)
         jobs = of_these(limit=limit, page=page - 1, after=after)
         last = jobs[-1].cursor if len(jobs) == limit else None
         more = last and of_these(limit=1, after=last)
@@ -267,12 +266,12 @@ def filter_verb(
             return
         beside = [name for name in names if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))]
         if base_dir is None:
-            found = store.job_page(wanted, beside, count=count)
+            found = store.lineage.page(wanted, beside, count=count)
         else:
             found = refreshed_page(base_dir, wanted, beside, store=store, refresh=refresh, count=count)
         # Only now: the log files that were just read may have brought the names.
         _refuse_unknown_columns(names, found)
-        store.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
+        store.lineage.require_names(wanted, filter(_is_named, names), base_dir=base_dir)
         if found.count == 0 and _matches_without_lineage(store, base_dir, wanted):
             session.note("What matches has no lineage: `lineage-store jobs` lists it.")
     if style == "json":

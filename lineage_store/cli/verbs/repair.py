@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store import paths
+from lineage_store.api import find_job
 from lineage_store.cli.output import (
     Style,
     asked_columns,
@@ -28,7 +29,6 @@ from lineage_store.cli.session import PATH, Session, pass_session
 from lineage_store.errors import ExitCode, LineageParamSummaryPathError
 from lineage_store.findings import Finding
 from lineage_store.plain_values import instant
-from lineage_store.store.catalog.refs import find_job
 from lineage_store.texts import escaped
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def problems_verb(
     in_words = style == "table" and asked_columns() is None
     with session.open_store() as store:
         if in_words and limit is None and page is None:
-            found = store.some_problems(base_dir, resolved=everything, most=SHOWN_PROBLEMS + 1)
+            found = store.repair.some_problems(base_dir, resolved=everything, most=SHOWN_PROBLEMS + 1)
         else:
-            found = store.problems(base_dir, resolved=everything, **page_arguments(limit, page))
+            found = store.repair.problems(base_dir, resolved=everything, **page_arguments(limit, page))
     if style == "json" and asked_columns() is None:
         write_json([asdict(problem) for problem in found])
         return
@@ -110,8 +110,8 @@ def retry_verb(session: Session, path: str | None) -> int:
     """
     with session.open_store(writes=True) as store:
         with session.working("Reading again"):
-            done = store.retry(path)
-        left = store.problems_below(path)
+            done = store.repair.retry(path)
+        left = store.repair.problems_below(path)
     return _tell(session, done, left)
 
 
@@ -133,8 +133,8 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     with session.open_store(writes=True) as store:
         place, train_id = find_job(store, job, base_dir, removed=True)
         with session.working("Reading again"):
-            done = store.reingest(place, train_id)
-        left = store.problems_below(f"{place}/{train_id}")
+            done = store.repair.reingest(place, train_id)
+        left = store.repair.problems_below(f"{place}/{train_id}")
     return _tell(session, done, left)
 
 
@@ -234,10 +234,10 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
 def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Iterator[FileVerdict]:
     from lineage_store.api import real_path
 
-    if place is None or str(real_path(place)) in store.base_dirs():
-        return store.verify(place, sample=sample)
+    if place is None or str(real_path(place)) in list(store.base_dirs):
+        return store.repair.verify(place, sample=sample)
     base_dir, train_id = find_job(store, place)
-    return store.verify(base_dir, train_id, sample=sample)
+    return store.repair.verify(base_dir, train_id, sample=sample)
 
 
 def _print(session: Session, verdict: FileVerdict) -> None:
@@ -313,7 +313,7 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
     lineage-store why /shared/summaries/run_7/events.out.events.summary.1795251905.0.host_MS
     """
     with session.open_store() as store:
-        verdict = store.why(path)
+        verdict = store.repair.why(path)
     if as_json:
         write_json(asdict(verdict))
         return

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from lineage_store.api import find_job
 from lineage_store.cli.output import Style, listing_given, listing_options, write_rows
 from lineage_store.cli.session import PATH, Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 from lineage_store.errors import ExitCode, PayloadUnavailableError
 from lineage_store.output_files import OutputDirectory
-from lineage_store.store.catalog.refs import find_job
 from lineage_store.texts import escaped
 
 if TYPE_CHECKING:

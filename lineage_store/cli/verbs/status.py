@@ -94,9 +94,16 @@ def status_verb(
     daemons = administration.daemons(session.settings().settings, base_dir)
     try:
         with session.open_store() as store:
-            found = store.status(base_dir, problems=problems)
-            passes = store.cycles(base_dir, limit=cycles) if cycles else None
-            told = _Told(store.url, found, daemons, passes, store.write_ahead_log(), store.standby())
+            found = store.health.status(base_dir, problems=problems)
+            passes = store.health.cycles(base_dir, limit=cycles) if cycles else None
+            told = _Told(
+                store.opened.url,
+                found,
+                daemons,
+                passes,
+                store.health.write_ahead_log(),
+                store.health.standby(),
+            )
     except DatabaseUnavailableError as error:
         if not as_json:
             _print_daemons(daemons)
@@ -142,7 +149,7 @@ def _check(session: Session, base_dir: str | None, within_s: float, as_json: boo
     unavailable = None
     try:
         with session.open_store() as store:
-            findings = store.findings(base_dir, within_s=within_s)
+            findings = store.health.findings(base_dir, within_s=within_s)
     except DatabaseUnavailableError as error:
         unavailable = error.exit_code
         findings = administration.findings_without_database(session.settings().settings, base_dir, error)

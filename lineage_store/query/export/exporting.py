@@ -1,19 +1,20 @@
-"""An export: sources, one after the other, into a directory or one stream.
+"""An export: views, the answer to a statement, or run events, one after the other, into a directory or one stream.
 
-In: an open read transaction or the answer to a statement, a format, a target. Out: a report, and in an empty or new
-directory files by source, base dir and month, followed by manifest.json with rows, bytes and SHA-256 of each. Promises:
-all views of an export come from one snapshot; memory is bounded by one batch and the buffers of at most `_MOST_OPEN`
-files; a file has at most `_MOST_ROWS` rows and those of one more batch; a directory without a manifest is an unfinished
-export, and two exports never write into one. Does not know how files get their names (`output_files`).
+In: an open store, what to export, a format, a target. Out: files and a report. Promises: all views of an export come
+from one snapshot; memory is bounded by one batch and the buffers of the open files. A file has at most `_MOST_ROWS`
+rows and those of one more batch; a directory without a manifest is an unfinished export, and two exports never write
+into one. Does not know how files get their names (`output_files`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,9 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
-from lineage_store.errors import LineageParamValueError
+from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.output_files import OutputDirectory, UnfinishedFile
-from lineage_store.plain_values import iso
+from lineage_store.paths import PathLike
+from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER, is_integer, is_text, iso
+from lineage_store.query.export import file_formats
 from lineage_store.query.export.file_formats import Format, Writer
 from lineage_store.query.export.openlineage import run_events
 from lineage_store.query.export.sources import (
@@ -35,6 +38,7 @@ from lineage_store.query.export.sources import (
     changed_jobs,
     expected_rows,
     of_statement,
+    of_view,
     revisions,
     scalar_batches,
     source_rows,
@@ -42,9 +46,14 @@ from lineage_store.query.export.sources import (
     split_rows,
     statement_rows,
 )
+from lineage_store.store.admin.read_only_sql import Answer
 from lineage_store.store.database.session import Session
+from lineage_store.store.opened import Opened
+from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.samples import V_SCALAR
+from lineage_store.texts import check_text
 
+_NAME = re.compile(r"\s*\w+\s*")
 Batches = tuple[Source, Any, Iterator[Any]]
 """A source, its columns in the form that the format takes, its batches."""
 Watched = Generator[tuple[Source, Any, Generator[Any, None, None]], None, None]
@@ -71,7 +80,82 @@ class ExportProgress:
     """The number of rows of the whole source; None when it is not known in advance."""
 
 
-def views(
+def export(
+    opened: Opened,
+    answers: Callable[[str], AbstractContextManager[Answer]],
+    what: str | None,
+    to: PathLike | BinaryIO,
+    format_: str,
+    since: int | PathLike | None,
+    progress: Callable[[ExportProgress], None],
+) -> ExportReport:
+    """Export as `LineageStore.export` says; `answers` runs a statement that only reads."""
+    if what is not None:
+        check_text("what", what)
+    check_text("format", format_)
+    found, is_directory = file_formats.find_format(format_), isinstance(to, str) or hasattr(to, "__fspath__")
+    if not is_directory and (isinstance(to, io.TextIOBase) or not hasattr(to, "write")):
+        raise LineageParamTypeError(f"to = {to!r} is neither a directory nor a stream of bytes.")
+    behind, is_statement = _since(since), what is not None and _NAME.fullmatch(what) is None
+    is_lineage = found.name == "openlineage"
+    if is_lineage and what is not None:
+        raise LineageParamValueError(f"The format {format_} is of all jobs: name no view and no statement.")
+    if is_statement and behind is not None:
+        raise LineageParamValueError("since is for views; a statement says itself which rows it wants.")
+    if what is None and not is_directory and not is_lineage:
+        raise LineageParamValueError("A stream takes one view or statement.", hint="Name it, or a directory.")
+    if is_statement:
+        with answers(what or "") as answer:
+            rows = _watched(_statement(answer.columns, answer.rows, found), None, None, progress)
+            return _written(to, found, rows, _facts(None, found, None))
+    with opened.read_at_length() as session:
+        facts = _facts(session, found, behind)
+        named = [view.name for view in VIEWS] if what is None else [what.strip()]
+        # No name for what is inside `_watched`: its cursor is closed with it, before the connection is.
+        sources = _watched(
+            openlineage_source(session, behind)
+            if is_lineage
+            else _views(session, list(map(of_view, named)), found, behind),
+            session,
+            behind,
+            progress,
+        )
+        return _written(to, found, sources, facts)
+
+
+def _since(since: int | PathLike | None) -> Since | None:
+    """Return a revision, or the revisions in the manifest of an earlier export.
+
+    Raises LineageParamTypeError, LineageParamValueError.
+    """
+    if isinstance(since, bool):
+        raise LineageParamTypeError(f"since = {since!r} is neither a revision nor an export.")
+    if since is None or isinstance(since, int):
+        return None if since is None else max(LEAST_INTEGER, min(since, LARGEST_INTEGER))
+    try:
+        path = Path(since)
+        path = path / MANIFEST if path.is_dir() else path
+        found: dict[str, int] = json.loads(path.read_bytes())["revisions"]
+        if not all(is_text(base_dir) and is_integer(revision) for base_dir, revision in found.items()):
+            raise TypeError
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LineageParamValueError(
+            f"since = {str(since)!r} is no export of views: {_lack(str(since), error)}.",
+            hint="Give a revision (v_job.revision), or the directory of a whole export.",
+        ) from error
+
+
+def _lack(since: str, error: Exception) -> str:
+    """Return what is missing for a complete export, according to the error of reading its manifest."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {MANIFEST} in {since.removesuffix(MANIFEST) or 'this directory'}"
+    if isinstance(error, OSError):
+        return f"its {MANIFEST} cannot be read: {error.strerror}"
+    return f"it has no {MANIFEST} that tells revisions"
+
+
+def _views(
     session: Session, sources: Sequence[Source], format_: Format, since: Since | None
 ) -> Iterator[Batches]:
     """Yield views, one after the other."""
@@ -89,7 +173,7 @@ def openlineage_source(session: Session, since: Since | None) -> Iterator[Batche
     yield Source("openlineage", ()), (), iter(run_events(session, changed_jobs(since)))
 
 
-def statement(columns: Sequence[str], rows: Iterator[tuple[Any, ...]], format_: Format) -> Iterator[Batches]:
+def _statement(columns: Sequence[str], rows: Iterator[tuple[Any, ...]], format_: Format) -> Iterator[Batches]:
     """Yield the answer to a statement, as one source."""
     yield _of_rows(of_statement(columns), statement_rows(rows), format_)
 
@@ -100,7 +184,7 @@ def _of_rows(source: Source, rows: Iterator[Any], format_: Format) -> Batches:
     return source, source.columns, rows
 
 
-def watched(
+def _watched(
     sources: Iterator[Batches],
     session: Session | None,
     since: Since | None,
@@ -123,7 +207,7 @@ def _counted(
         progress(ExportProgress(name, rows, expected))
 
 
-def facts(session: Session | None, format_: Format, since: Since | None) -> Mapping[str, Any]:
+def _facts(session: Session | None, format_: Format, since: Since | None) -> Mapping[str, Any]:
     """Return the contents of a manifest beside its list of files."""
     return {
         "format": format_.name,
@@ -134,7 +218,7 @@ def facts(session: Session | None, format_: Format, since: Since | None) -> Mapp
     }
 
 
-def written(
+def _written(
     to: str | os.PathLike[str] | BinaryIO, format_: Format, sources: Watched, manifest: Mapping[str, Any]
 ) -> ExportReport:
     """Write the sources into a directory, with a manifest, or one source into a stream, without."""

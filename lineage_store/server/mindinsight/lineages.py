@@ -76,7 +76,7 @@ def _matching(site: Site, body: Any) -> dict[str, Any]:
     if not site.base_dir:
         return {"customized": {}, "object": [], "count": 0}
     try:
-        return site.store.filter_lineage(condition, base_dir=site.base_dir)
+        return site.store.lineage.filter(condition, base_dir=site.base_dir)
     except LineageSearchConditionParamError as error:
         raise refused(str(error)) from None
 

@@ -168,7 +168,7 @@ class _Paths:
         """Return the answer; of an endpoint that `keeps`, from the cache unless the store has changed since."""
 
         def made(store: LineageStore) -> Content | Decoding:
-            with store.snapshot():
+            with store.opened.snapshot():
                 found = endpoint.answer(self._site(store), given)
             return found if isinstance(found, Content | Decoding) else Content(compact_json(found))
 
@@ -206,7 +206,7 @@ class _Paths:
     def _site(self, store: LineageStore) -> Site:
         """Return the first base dir of the settings that the store knows; if they name none, the store's first."""
         settings = self._state.settings
-        known = store.base_dirs()
+        known = list(store.base_dirs)
         wanted = [path for each in settings.base_dirs if (path := str(real_path(each))) in known]
         if not settings.base_dirs:
             wanted = known

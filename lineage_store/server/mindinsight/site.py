@@ -83,7 +83,7 @@ class Site:
         if not (self.base_dir and train_ids):
             return {}
         named = list(dict.fromkeys(train_ids))
-        found = self.store.job_contents(self.base_dir, named, most_tags=MOST_TAGS * self.limits)
+        found = self.store.lineage.contents(self.base_dir, named, most_tags=MOST_TAGS * self.limits)
         return {
             name: SiteJob(name, contents, tags_of(contents, self.limits)) for name, contents in found.items()
         }
@@ -100,14 +100,14 @@ class Site:
         if not self.base_dir:
             return None
         condition = {"summary_dir": {"eq": train_id}, "lineage_type": {"eq": part}}
-        found = self.store.filter_lineage(condition, base_dir=self.base_dir, count=False)["object"]
+        found = self.store.lineage.filter(condition, base_dir=self.base_dir, count=False)["object"]
         return found[0] if found else None
 
     def loaded(self) -> set[str]:
         """Return the train ids of the jobs that MindInsight would keep in memory, and of those that clients opened."""
         if not self.base_dir:
             return set()
-        newest = self.store.train_jobs(self.base_dir, with_samples=True, limit=LOADED_JOBS * self.limits)
+        newest = self.store.lineage.jobs(self.base_dir, with_samples=True, limit=LOADED_JOBS * self.limits)
         return self.opened | {job.train_id for job in newest}
 
 
@@ -141,12 +141,12 @@ def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:
     jobs: Sequence[JobRow] = []
     total = 0
     if site.base_dir and train_id is not None:
-        jobs = site.store.train_jobs(site.base_dir, train_ids=[train_id])
+        jobs = site.store.lineage.jobs(site.base_dir, train_ids=[train_id])
         total = len(jobs)
     elif site.base_dir:
-        total = site.store.count_jobs(site.base_dir)
+        total = site.store.lineage.count(site.base_dir)
         if offset * limit < total:
-            jobs = site.store.train_jobs(site.base_dir, limit=limit, page=offset)
+            jobs = site.store.lineage.jobs(site.base_dir, limit=limit, page=offset)
     return {
         "name": PurePath(site.base_dir).name,
         "total": total,

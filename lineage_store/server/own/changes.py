@@ -26,7 +26,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from lineage_store.api import LineageStore
-from lineage_store.api.changes import MOST_CHANGES
+from lineage_store.api.reports import MOST_CHANGES, Change
 from lineage_store.errors import MindInsightException, RequestRefusedError
 from lineage_store.program import Before, handled
 from lineage_store.server.asking import Ask, JsonResponse
@@ -37,8 +37,7 @@ from lineage_store.server.refusals import problem_kind
 from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
-    from lineage_store.api.changes import Follower
-    from lineage_store.api.reports import Change, Changes
+    from lineage_store.api.reports import ChangePage, Follower
     from lineage_store.server.asking import Asker
 
 
@@ -78,7 +77,7 @@ async def list_changes(
     """
 
     def question(store: LineageStore) -> dict[str, Any]:
-        answer = store.changes(since, limit=limit)
+        answer = store.changes.since(since, limit=limit)
         found = list(map(_described, answer.changes))
         return {"changes": found, "since": answer.since, "more": answer.more}
 
@@ -154,7 +153,7 @@ class Watcher:
     async def stream(self, ask: Asker, since: str | None) -> AsyncIterator[bytes]:
         """Return the stream of events after a token; None: from now on. The caller must call `leave` at its end.
 
-        Raises RequestRefusedError above MOST_STREAMS, for one client above half of them, and as `LineageStore.changes`
+        Raises RequestRefusedError above MOST_STREAMS, for one client above half of them, and as `Changes.since`
         does, before anything is streamed.
         """
         client = client_of(ask.request.scope)
@@ -193,7 +192,9 @@ class Watcher:
         if self._thread is not None:
             self._thread.join(ENDS_WITHIN_S)
 
-    async def _events(self, ask: Asker, page: Changes | None, number: int, here: str) -> AsyncIterator[bytes]:
+    async def _events(
+        self, ask: Asker, page: ChangePage | None, number: int, here: str
+    ) -> AsyncIterator[bytes]:
         """Yield the changes that the client lacks, from the database; then the buffered events from `number` on."""
         yield f"retry: {RETRY_MS}\n\n".encode()
         while page is not None:
@@ -236,7 +237,7 @@ class Watcher:
         """
         with self._looking:
             if self._follower is None:
-                self._follower = store.follow()
+                self._follower = store.changes.follow()
                 self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
                 self._thread.start()
             self._look(self._follower)
@@ -302,11 +303,11 @@ def ended_by_signals(watcher: Watcher) -> Iterator[None]:
         yield
 
 
-async def _page(ask: Asker, since: str, until: str) -> Changes:
-    return await ask(lambda store: store.changes(since, until=until, limit=PAGE))
+async def _page(ask: Asker, since: str, until: str) -> ChangePage:
+    return await ask(lambda store: store.changes.since(since, until=until, limit=PAGE))
 
 
-def _of_changes(answer: Changes) -> bytes:
+def _of_changes(answer: ChangePage) -> bytes:
     return _event("changes", {"changes": list(map(_described, answer.changes))}, answer.since)
 
 

@@ -103,9 +103,9 @@ async def get_health(ask: Ask) -> Response:
 
 
 def _health(store: LineageStore) -> dict[str, Any]:
-    status = store.status(problems=1)
+    status = store.health.status(problems=1)
     backlogs = [{**for_json(asdict(each)), "finding": _finding(each.finding)} for each in status.backlogs]
-    found, standby = list(map(_finding, store.findings())), store.standby()
+    found, standby = list(map(_finding, store.health.findings())), store.health.standby()
     names = ("is_up", "lag_s", "lag_bytes", "shows")
     told = None if standby is None else {name: for_json(getattr(standby, name)) for name in names}
     return {
@@ -133,5 +133,5 @@ def _finding(found: Finding) -> dict[str, Any]:
 @store_router.get("/base-dirs", response_model=models.BaseDirsAnswer)
 async def list_base_dirs(ask: Ask) -> Response:
     """The base dirs of the store, and the keys that stand for them in URLs."""
-    paths = await ask(LineageStore.base_dirs)
+    paths = await ask(lambda store: list(store.base_dirs))
     return JsonResponse({"base_dirs": [{"key": key_of(path), "path": to_stored(path)} for path in paths]})

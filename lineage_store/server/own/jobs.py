@@ -13,12 +13,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from lineage_store.api import LineageStore
+from lineage_store.api import LineageStore, combined, counts_from_now
 from lineage_store.api.reports import JobRow
 from lineage_store.errors import LineageSearchConditionParamError
 from lineage_store.fields import FIELDS, LISTED, OF_JOBS, PREFIXES, PRINTED, SUMMARY_PREFIXES
 from lineage_store.plain_values import for_json, iso
-from lineage_store.query.condition_text import combined, counts_from_now
 from lineage_store.server.asking import Ask, unless_known
 from lineage_store.server.own import models
 from lineage_store.server.own.names import base_dir_of, key_of, url_of
@@ -59,7 +58,7 @@ class _Question:
         """Return the path of the base dir, or None for all. Raises the error for an unknown base dir or name."""
         base_dir = None if self.base is None else base_dir_of(store, self.base)
         if self.typed or self.fields:
-            store.require_names(self.typed, self.fields, base_dir=base_dir)
+            store.lineage.require_names(self.typed, self.fields, base_dir=base_dir)
         return base_dir
 
 
@@ -111,7 +110,7 @@ async def list_train_jobs(
 
     def answer(store: LineageStore) -> dict[str, Any]:
         base_dir = None if base is None else base_dir_of(store, base)
-        found = store.train_jobs(base_dir, state=state, outcome=outcome, limit=limit, page=page)
+        found = store.lineage.jobs(base_dir, state=state, outcome=outcome, limit=limit, page=page)
         return {"jobs": [_described(job) for job in found]}
 
     return await unless_known(ask, answer)
@@ -133,7 +132,7 @@ def _page(store: LineageStore, question: _Question, *, count: bool) -> dict[str,
     beside = [
         name for name in question.fields if name in _OF_JOBS or name.startswith(tuple(SUMMARY_PREFIXES))
     ]
-    found = store.job_page(wanted, beside, base_dir=base_dir, count=count)
+    found = store.lineage.page(wanted, beside, base_dir=base_dir, count=count)
     jobs = [_found(job, question.fields) for job in found.rows]
     return {"count": found.count, "limit": wanted["limit"], "page": wanted["offset"], "jobs": jobs}
 
@@ -169,7 +168,7 @@ def _columns(store: LineageStore, question: _Question, *, every: bool) -> dict[s
     base_dir = question.checked(store)
     fields = list(question.fields) or [field.name for field in PRINTED if field in LISTED]
     names = list(dict.fromkeys(("state", "updated_at", *fields)))
-    found = store.job_columns(
+    found = store.lineage.columns(
         question.condition, names, base_dir=base_dir, most=MOST_JOBS + 1, every=every, own=False
     )
     if len(found.train_id) > MOST_JOBS:
@@ -227,7 +226,7 @@ async def list_values(
     """The values that jobs have, the most frequent first; lists, objects and NaN are left out."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
-        known = store.known_values(name, part, most=limit)
+        known = store.values(name, part, most=limit)
         return {"values": [{"value": for_json(value), "jobs": jobs} for value, jobs in known]}
 
     return await unless_known(ask, answer, heavy=True)

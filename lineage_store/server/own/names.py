@@ -48,7 +48,7 @@ def key_of(base_dir: str) -> str:
 
 def base_dir_of(store: LineageStore, key: str) -> str:
     """Return the path of a key's base dir. Raises LineageParamSummaryPathError."""
-    known = {key_of(base_dir): base_dir for base_dir in store.base_dirs()}
+    known = {key_of(base_dir): base_dir for base_dir in list(store.base_dirs)}
     if key not in known:
         raise LineageParamSummaryPathError(
             f"The store knows no base dir with the key {key!r}.",

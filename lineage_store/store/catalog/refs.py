@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeAlias
 
-    from lineage_store.api.store import Jobs
     from lineage_store.query.jobs import JobRow
     from lineage_store.query.table import Table
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     JobsLike: TypeAlias = Iterable[JobLike] | Table
 
 
-def find_each(store: Jobs, jobs: JobsLike) -> list[tuple[str, str]]:
+def find_each(session: Session, jobs: JobsLike) -> list[tuple[str, str]]:
     """Return (base dir, train id) of each job, without repetitions.
 
     `jobs` may be a table, of ours or of pandas, polars or Arrow, with the columns `base_dir` and `summary_dir`. Raises
@@ -44,17 +43,17 @@ def find_each(store: Jobs, jobs: JobsLike) -> list[tuple[str, str]]:
         if not {"base_dir", "summary_dir"} <= set(columns):
             raise LineageParamTypeError("The table of jobs has no columns base_dir and summary_dir.")
         listed = zip(*(map(str, listed[name]) for name in ("base_dir", "summary_dir")), strict=True)
-    return list(dict.fromkeys(find_one(store, job) for job in listed))
+    return list(dict.fromkeys(find_one(session, job) for job in listed))
 
 
-def find_one(store: Jobs, job: JobLike) -> tuple[str, str]:
+def find_one(session: Session, job: JobLike) -> tuple[str, str]:
     """Return (base dir, train id) of a job.
 
     Raises TrainJobNotFoundError, LineageParamSummaryPathError, LineageParamTypeError.
     """
     match job:
         case str() | os.PathLike():
-            return find_job(store, os.fspath(job))
+            return find_job(session, os.fspath(job))
         case (base_dir, str(train_id)):
             return str(real_path(base_dir)), _train_id(train_id)
         case _ if hasattr(job, "train_id"):
@@ -62,14 +61,19 @@ def find_one(store: Jobs, job: JobLike) -> tuple[str, str]:
     raise LineageParamTypeError(f"{job!r} is no job: give a directory, an id ./name or (base dir, id).")
 
 
+def ids(session: Session, base_dir: PathLike | None) -> list[int] | None:
+    """Return the id of the base dir at a path as a list of one, or None for None, which means all. Raises as `find`."""
+    return None if base_dir is None else [find(session, base_dir).id]
+
+
 def find_job(
-    store: Jobs, text: str, base_dir: str | None = None, *, removed: bool = False
+    session: Session, text: str, base_dir: str | None = None, *, removed: bool = False
 ) -> tuple[str, str]:
     """Return (base dir, train id) of a text; `removed`: also of a job that was removed from the store.
 
     Raises TrainJobNotFoundError, LineageParamSummaryPathError.
     """
-    known = store.base_dirs()
+    known = [str(each.path) for each in find_all(session, None)]
     if not known:
         raise TrainJobNotFoundError("The store is empty.", hint="Run `lineage-store ingest BASE_DIR` first.")
     if base_dir is not None and not Path(text).is_absolute():
@@ -83,7 +87,7 @@ def find_job(
             hint=f"`lineage-store why {text}` explains what to do.",
         )
     train_id = _train_id(text)
-    return known[0] if len(known) == 1 else _only_one_with(store, train_id, removed=removed), train_id
+    return known[0] if len(known) == 1 else _only_one_with(session, train_id, removed=removed), train_id
 
 
 def _train_id(text: str) -> str:
@@ -91,9 +95,17 @@ def _train_id(text: str) -> str:
     return "./" if name in ("", ".") else f"./{name}"
 
 
-def _only_one_with(store: Jobs, train_id: str, *, removed: bool) -> str:
+def _only_one_with(session: Session, train_id: str, *, removed: bool) -> str:
     """Return the only base dir that has such a job; raises if there is none or several."""
-    having = store.base_dirs_with(train_id, removed=removed)
+    from lineage_store.store.catalog import registry
+
+    stored = to_stored(train_id)
+    having = [
+        str(each.path)
+        for each in find_all(session, None)
+        if registry.job_id(session, each.id, stored) is not None
+        or (removed and registry.of_job(session, each.id, stored) is not None)
+    ]
     if len(having) == 1:
         return having[0]
     if having:

@@ -467,14 +467,19 @@ BY_POLICY = "policy "
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
-    """A removed job; texts are in their stored form."""
+class RemovedJob:
+    """A removed job, which ingest ignores."""
 
     base_dir: str
     train_id: str
     removed_at: datetime
     reason: str
-    removal_id: int | None
+    removal: int | None
+    """The number of the removal that it was part of."""
+
+
+def _removed_job(base_dir: str, train_id: str, *rest: Any) -> RemovedJob:
+    return RemovedJob(from_stored(base_dir), from_stored(train_id), *rest)
 
 
 class Covering(NamedTuple):
@@ -514,41 +519,47 @@ def take_away(session: Session, base_dir_id: int, train_ids: Iterable[str]) -> N
     session.change(mine.where(among(session, tombstone.c.train_id, train_ids)))
 
 
-def of_job(session: Session, base_dir_id: int, train_id: str) -> Tombstone | None:
+def of_job(session: Session, base_dir_id: int, train_id: str) -> RemovedJob | None:
     """Return the tombstone of a job; None if it has none."""
     mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
     row = session.first(_ALL.where(mine))
-    return None if row is None else Tombstone(*row)
+    return None if row is None else _removed_job(*row)
 
 
-def latest(session: Session, base_dir_id: int | None = None, *, page: Page = UNPAGED) -> list[Tombstone]:
+def latest(session: Session, base_dir_id: int | None = None, *, page: Page = UNPAGED) -> list[RemovedJob]:
     """Return a page of the tombstones of a base dir, or of all base dirs, latest first."""
     here = tombstone.c.base_dir_id == base_dir_id
     query = _ALL.where(_THERE if base_dir_id is None else here)
     ordered = query.order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id, tombstone.c.base_dir_id)
-    return [Tombstone(*row) for row in session.rows(page.of(ordered))]
+    return [_removed_job(*row) for row in session.rows(page.of(ordered))]
 
 
-class Removal(NamedTuple):
-    """What one call, or policies at one time, removed of a base dir; texts are in their stored form."""
+@dataclass(frozen=True, slots=True)
+class PastRemoval:
+    """What one call, or the policies at one time, removed of a base dir."""
 
-    id: int
+    number: int
     base_dir: str
     removed_at: datetime
     reason: str
-    by_policy: bool
+    by: str
+    """`policies` if these removed by themselves, else `a person`."""
     holder: str
+    """The process that did it: host:pid:nonce."""
     jobs: int
     restorable: int
     """How many of the jobs have not come back, nor were allowed to."""
 
 
-def removals(session: Session, base_dir_id: int | None = None, *, page: Page = UNPAGED) -> list[Removal]:
+def removals(session: Session, base_dir_id: int | None = None, *, page: Page = UNPAGED) -> list[PastRemoval]:
     """Return a page of the removals of a base dir, or of all base dirs, latest first."""
     here = removal.c.base_dir_id == base_dir_id
     query = _REMOVALS if base_dir_id is None else _REMOVALS.where(here)
     rows = session.rows(page.of(query.order_by(removal.c.removed_at.desc(), removal.c.id.desc())))
-    return [Removal(*row) for row in rows]
+    return [
+        PastRemoval(number, from_stored(path), at, reason, "policies" if by_policy else "a person", *rest)
+        for number, path, at, reason, by_policy, *rest in rows
+    ]
 
 
 def of_removal(session: Session, number: int) -> tuple[int, str, list[str]] | None:
