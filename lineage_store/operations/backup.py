@@ -34,13 +34,13 @@ from lineage_store.operations import archives
 from lineage_store.operations.store_copy import any_row
 from lineage_store.output_files import replacing
 from lineage_store.store import leases
-from lineage_store.store.admin import roles, snapshots
+from lineage_store.store.admin import distribution, roles, snapshots
 from lineage_store.store.admin.snapshots import copy_file
 from lineage_store.store.catalog import registry
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import readers_of
-from lineage_store.store.schema import attestation, distribution, partitions, upgrade
+from lineage_store.store.schema import attestation, partitions, upgrade
 from lineage_store.store.schema.descriptions import SCHEMA_DOC
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
 

@@ -47,7 +47,6 @@ from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import upgrade
-from lineage_store.store.schema.distribution import Part
 
 
 @pytest.fixture(autouse=True)
@@ -244,7 +243,7 @@ def test_a_distributed_store_is_not_replaced(postgres_server: str, base_dir: Pat
             store.ingest(base_dir)
         file = back_up(url, tmp_path / "backup")
         before = on_engine(url, natural_contents)
-        with distributed(url, Part.SAMPLES), pytest.raises(LineageStoreError, match="is distributed"):
+        with distributed(url), pytest.raises(LineageStoreError, match="is distributed"):
             restore(url, file, replace=True)
         assert on_engine(url, natural_contents) == before
 

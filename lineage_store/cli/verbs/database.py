@@ -123,29 +123,28 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
 
 
 @db_verb.command("distribute")
-@click.option("--samples", "part", flag_value="samples", help="Distribute only the sample tables.")
-@click.option("--all", "part", flag_value="all", help="Distribute jobs and everything that refers to them.")
+@click.option("--samples", is_flag=True, help="Distribute the sample tables; must be given.")
 @click.option(
     "--shards", default=32, show_default=True, type=click.IntRange(1, 32_000), help="Shards per table."
 )
 @click.option("--dry-run", is_flag=True, help="Dry run: print the SQL.")
 @pass_session
-def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bool) -> None:
-    """Spread a PostgreSQL store over the workers of Citus, by job.
+def distribute_verb(session: Session, samples: bool, shards: int, dry_run: bool) -> None:
+    """Distribute the samples of a PostgreSQL store over the workers of Citus, by job.
 
-    In one transaction, for which writes wait; run again it does what is left. docs/citus.md says what to install, how
-    many shards, and what is slower then.
+    Everything else stays on the coordinator. In one transaction, for which writes wait; run again it does what is left.
+    docs/citus.md says what to install, how many shards, and what is slower then.
 
     \b
     lineage-store db distribute --samples --dry-run
-    lineage-store db distribute --all --shards 64
+    lineage-store db distribute --samples --shards 64
     """
     from lineage_store.api import administration
 
-    if part is None:
-        raise click.UsageError("Give --samples or --all.")
+    if not samples:
+        raise click.UsageError("Give --samples.")
     with session.working("Distributing"):
-        statements = administration.distribute(session.settings().settings, part, shards, dry_run=dry_run)
+        statements = administration.distribute(session.settings().settings, shards, dry_run=dry_run)
     if dry_run:
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:

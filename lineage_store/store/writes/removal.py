@@ -354,7 +354,7 @@ def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> boo
         for table in (scalar_sample, payload_sample):
             connection.execute(delete(table).where(among(connection, table.c.job_id, one_by_one)))
         remove_lineage(connection, some)
-        # Foreign keys would not do: samples and buckets have none, and a distributed store has none at all.
+        # Foreign keys would not do: samples and buckets have none.
         for table in (scalar_bucket, series, log_file, ingest_problem):
             connection.execute(delete(table).where(among(connection, table.c.job_id, some)))
         connection.execute(delete(train_job).where(among(connection, train_job.c.id, some)))
