@@ -277,20 +277,15 @@ class Operations(Removals):
 
             yield begin()
 
-    def publish(
-        self, file: PathLike, mode: int = 0o444, *, told: Callable[[str], None] = lambda _: None
+    def backup(
+        self, file: PathLike, *, mode: int = 0o600, told: Callable[[str], None] = lambda _: None
     ) -> int:
-        """Write a snapshot of a SQLite store for others to read; return its size in bytes."""
-        from lineage_store.store.admin.snapshots import publish
-
-        return publish(self.engine, absolute_path(file), mode, told)
-
-    def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
         """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
 
-        `told` is called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which
-        must be on the PATH. Raises LineageStoreError.
+        `mode`: the file's permissions; on SQLite the file is a store, which with 0o444 all users can read. `told` is
+        called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which must be on
+        the PATH. Raises LineageStoreError.
         """
         from lineage_store.operations.backup import backup
 
-        return backup(self.engine, absolute_path(file), told)
+        return backup(self.engine, absolute_path(file), told, mode=mode)

@@ -23,7 +23,7 @@ from lineage_store import LineageStore
 from lineage_store.cli.app import main
 from lineage_store.errors import AlteredStoreError, LineageStoreError
 from lineage_store.operations.backup import backup, restore
-from lineage_store.store.admin import snapshots
+from lineage_store.store.admin import client_programs
 from lineage_store.store.database.db import open_engine
 
 
@@ -165,7 +165,7 @@ def dumped(url: str, archive: Path, change: Callable[[bytes], bytes] = lambda co
     """What pg_dump makes of a database, changed as an attacker may."""
     engine = open_engine(url)
     try:
-        snapshots.run(engine, "pg_dump", "--format=custom", "--compress=0", f"--file={archive}")
+        client_programs.run(engine, "pg_dump", "--format=custom", "--compress=0", f"--file={archive}")
     finally:
         engine.dispose()
     content = archive.read_bytes()

@@ -174,7 +174,7 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
             "Only PostgreSQL has roles.",
-            hint="A SQLite store is its user's; `lineage-store publish` is for others.",
+            hint="A SQLite store is its user's; `lineage-store backup FILE --mode 444` is for others.",
         )
     with reading(engine) as connection:
         _refuse_unfit(connection, list(roles))
