@@ -6,7 +6,9 @@ finished summary file with scalar series of equal length. Promises: rows are gen
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+
+from lineage_store.store.database.session import Session
 
 _MADE_AT = "2026-01-01T00:00:00.000000Z"
 _COUNTED = {
@@ -15,17 +17,17 @@ _COUNTED = {
 }
 
 
-def counted(connection: Connection, last: int) -> str:
+def counted(session: Session, last: int) -> str:
     """Return a subquery of the numbers `n` from 1 to `last`."""
-    return f"({_COUNTED[connection.dialect.name].format(last=last)})"
+    return f"({_COUNTED[session.kind].format(last=last)})"
 
 
-def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int = 0, steps: int = 0) -> None:
+def add_jobs(session: Session, base_dir_id: int, jobs: int, *, series: int = 0, steps: int = 0) -> None:
     """Add finished jobs `./job_{id}`, each with a summary file, and lineage whose few texts many jobs share."""
-    first = connection.execute(text("SELECT coalesce(max(id), 0) FROM train_job")).scalar_one()
-    job = f"SELECT n + {first} AS id FROM {counted(connection, jobs)} numbers"
-    tag = f"SELECT n AS no FROM {counted(connection, series)} numbers"
-    step = f"SELECT n AS step FROM {counted(connection, steps)} numbers"
+    first = session.value(text("SELECT coalesce(max(id), 0) FROM train_job"))
+    job = f"SELECT n + {first} AS id FROM {counted(session, jobs)} numbers"
+    tag = f"SELECT n AS no FROM {counted(session, series)} numbers"
+    step = f"SELECT n AS step FROM {counted(session, steps)} numbers"
     rows = {
         "train_job (id, base_dir_id, train_id, train_key, state, source_present, update_time, log_bytes, created_at)": (
             f"SELECT id, {base_dir_id}, './job_' || id, id, 'finished', true, 1700000000 + id, 1, '{_MADE_AT}'"
@@ -55,9 +57,7 @@ def add_jobs(connection: Connection, base_dir_id: int, jobs: int, *, series: int
     }
     for table, select in rows.items() if series * steps else list(rows.items())[:3]:
         typed = select.replace(f"'{_MADE_AT}'", f"CAST('{_MADE_AT}' AS timestamptz)")
-        values = select if connection.dialect.name == "sqlite" else typed
-        connection.exec_driver_sql(f"INSERT INTO {table} {values}")
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(
-            "SELECT setval(pg_get_serial_sequence('train_job', 'id'), max(id)) FROM train_job"
-        )
+        values = select if session.kind == "sqlite" else typed
+        session.change(f"INSERT INTO {table} {values}")
+    if session.kind == "postgresql":
+        session.change("SELECT setval(pg_get_serial_sequence('train_job', 'id'), max(id)) FROM train_job")

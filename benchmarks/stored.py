@@ -14,11 +14,12 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Table
+from sqlalchemy import Table
 
 from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics
 from lineage_store import LineageStore, texts
 from lineage_store.ingest.decode.lineage_fold import fold
+from lineage_store.store.database.session import Session
 from lineage_store.store.records import StoredEvent
 from lineage_store.store.schema import tables
 
@@ -38,10 +39,10 @@ def store_of(database: Database, job_count: int) -> LineageStore:
     store = LIFETIME.enter_context(LineageStore(LIFETIME.enter_context(fresh(database))))
     jobs = _jobs(job_count)
     with store.engine.begin() as connection:
-        insert(connection, tables.base_dir, [_base_dir()])
+        insert(Session(connection), tables.base_dir, [_base_dir()])
         while part := list(islice(jobs, _JOBS_AT_ONCE)):
             for table in part[0]:
-                insert(connection, table, [row for rows in part for row in rows[table]])
+                insert(Session(connection), table, [row for rows in part for row in rows[table]])
     gather_statistics(store.engine)
     return store
 
@@ -99,11 +100,11 @@ def _base_dir() -> dict[str, Any]:
     return {"id": 1, "path": BASE_DIR, "path_key": texts.key(BASE_DIR), "created_at": _CREATED_AT}
 
 
-def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert(session: Session, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows with the driver alone, for speed; this is not measured."""
-    columns, cursor = list(rows[0]), connection.connection.cursor()
+    columns, cursor = list(rows[0]), session.connection.connection.cursor()
     names, values = ", ".join(columns), [tuple(row.values()) for row in rows]
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         marks = ", ".join("?" * len(columns))
         cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", values)
         return

@@ -24,9 +24,9 @@ class ExitCode(IntEnum):
     DATABASE = 5
     """The database cannot be reached, is locked, or is not there."""
     LED = 6
-    """Another ingester leads."""
+    """Another ingester holds the lease."""
     STANDSTILL = 7
-    """A daemon made no progress and ended. Nothing is lost: the next one continues at the bookmarks."""
+    """A daemon made no progress and exited. Nothing is lost: the next one continues at the bookmarks."""
 
 
 class Cause(StrEnum):
@@ -37,7 +37,7 @@ class Cause(StrEnum):
     FULL = "full"
     READ_ONLY = "read-only"
     REFUSED = "refused"
-    """It does not take the user or the password."""
+    """It refuses the user or the password."""
     DENIED = "denied"
     """The user or role may not do that."""
     GONE = "gone"
@@ -207,7 +207,7 @@ class NotAStoreError(LineageStoreError):
 
 
 class UnfinishedCopyError(NotAStoreError):
-    """The database holds a copy of a store that has not come to its end."""
+    """The database holds an unfinished copy of a store."""
 
 
 class AlteredStoreError(LineageStoreError):
@@ -254,15 +254,15 @@ class PermissionDeniedError(DatabaseUnavailableError):
 
 
 class ReadOnlyStoreError(LineageStoreError):
-    """The store is open for reading only."""
+    """The store is open read-only."""
 
 
 class ClockDisagreesError(LineageStoreError):
-    """The clock disagrees with what the store last wrote down: nothing is removed by age."""
+    """The clock disagrees with the last write of the store: nothing is removed by age."""
 
 
 class LeaseHeldError(LineageStoreError):
-    """Another ingester leads this base dir."""
+    """Another ingester holds the lease of this base dir."""
 
     exit_code = ExitCode.LED
 
@@ -271,13 +271,13 @@ class LeaseHeldError(LineageStoreError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.holder = holder
-        """The ingester that leads; empty if only its transaction blocks this one."""
+        """The ingester that holds the lease; empty if only its transaction blocks this one."""
         self.ends_in_s = ends_in_s
         """Seconds until its lease expires unless renewed; 0 if only its transaction blocks this one."""
 
 
 class LeaseLostError(LineageStoreError):
-    """This ingester no longer leads the base dir; its write was refused."""
+    """This ingester has lost the lease of the base dir; its write was refused."""
 
     exit_code = ExitCode.LED
 
@@ -287,7 +287,7 @@ class BookmarkMovedError(LineageStoreError):
 
 
 class RequestRefusedError(LineageStoreError):
-    """The server does not take this request."""
+    """The server refuses this request."""
 
     def __init__(
         self, message: str | None = None, *, hint: str | None = None, reason: str = "request_refused"

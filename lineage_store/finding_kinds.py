@@ -229,7 +229,7 @@ LOG_FILES = (
         remedies=_UNREADABLE,
     ),
     Kind(
-        "poisonous_file",
+        "quarantined_file",
         SOME_FILES,
         "{reason} Times in a row: {times}.",
         "It is not read any more; the other files are. `lineage-store inspect` shows what is in it, "
@@ -239,7 +239,7 @@ LOG_FILES = (
         remedies={"again": "It is retried {left} more times; the other files are read meanwhile."},
     ),
     Kind(
-        "riddled_file",
+        "heavily_damaged_file",
         SOME_FILES,
         "More than {most:,} places between the bytes {start:,} and {end:,} hold no frame or no event.",
         "What is before them is in the store; the rest is not read. `lineage-store inspect` shows what is in it, "

@@ -22,7 +22,7 @@ class FileState(StrEnum):
     TORN = "torn"
     SUSPECT = "suspect"
     UNREADABLE = "unreadable"
-    POISONED = "poisoned"
+    QUARANTINED = "quarantined"
     MISSING = "missing"
     REPLACING = "replacing"
     COPY = "copy"
@@ -41,7 +41,7 @@ class FileEvent(StrEnum):
     NOT_SETTLED = "not settled"
     FAILED = "failed"
     FAILED_OFTEN = "failed often"
-    RIDDLED = "riddled"
+    HEAVILY_DAMAGED = "heavily damaged"
     GONE = "gone"
     RETRIED = "retried"
     COPIED = "copied"
@@ -126,17 +126,17 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
     ),
     FileEvent.FAILED_OFTEN: Transition(
         _LOOKED_AT | {FileState.COPY},
-        FileState.POISONED,
+        FileState.QUARANTINED,
         "its reader failed again and again: it is not read any more",
     ),
-    FileEvent.RIDDLED: Transition(
-        _LOOKED_AT, FileState.POISONED, "so many of its bytes are damaged that it is not read any more"
+    FileEvent.HEAVILY_DAMAGED: Transition(
+        _LOOKED_AT, FileState.QUARANTINED, "so many of its bytes are damaged that it is not read any more"
     ),
     FileEvent.GONE: Transition(
         _COUNTING - {FileState.MISSING}, FileState.MISSING, "it is no longer on disk; its rows stay"
     ),
     FileEvent.RETRIED: Transition(
-        frozenset({FileState.POISONED}), FileState.UNREADABLE, "a retry was requested"
+        frozenset({FileState.QUARANTINED}), FileState.UNREADABLE, "a retry was requested"
     ),
     FileEvent.COPIED: Transition(
         _COUNTING,
@@ -157,7 +157,7 @@ FILE_TRANSITIONS: dict[FileEvent, Transition[FileState]] = {
 }
 
 TROUBLED = frozenset(
-    {FileState.UNREADABLE, FileState.POISONED, FileState.SUSPECT, FileState.TORN, FileState.MISSING}
+    {FileState.UNREADABLE, FileState.QUARANTINED, FileState.SUSPECT, FileState.TORN, FileState.MISSING}
 )
 """States in which the store lacks more of the file than an end that is still being written."""
 
@@ -176,11 +176,11 @@ JOB_TRANSITIONS: dict[JobEvent, Transition[JobState]] = {
     JobEvent.FOUND: Transition(frozenset(), JobState.READING, "the store sees it for the first time"),
     JobEvent.WAITED: _from_any_other(
         JobState.READING,
-        "a log file of it is not read to its end for the first time, or none has grown lately and one waits to be read",
+        "a log file of it was never read to its end, or one waits to be read and none has grown recently",
     ),
-    JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown lately"),
+    JobEvent.GREW: _from_any_other(JobState.LIVE, "a log file of it has grown recently"),
     JobEvent.QUIET: _from_any_other(
-        JobState.STALLED, "a log file of it may still be written, but none has grown lately"
+        JobState.STALLED, "a log file of it may still be written, but none has grown recently"
     ),
     JobEvent.CLOSED: _from_any_other(
         JobState.FINISHED,

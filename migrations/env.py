@@ -33,4 +33,4 @@ if (callers := context.config.attributes.get("connection")) is not None:
     migrate(callers)
 else:
     with writing(open_engine(os.environ["LINEAGE_STORE_DATABASE_URL"])) as own:
-        migrate(own)
+        migrate(own.connection)

@@ -35,7 +35,7 @@ MOST_LINES = 900
 
 
 _PLUGINS = (SCALAR, HISTOGRAM, TENSOR, LANDSCAPE)
-_STATES = (JobState.STALLED, FileState.TORN, FileState.POISONED, FileState.REPLACING, Outcome.COMPLETED)
+_STATES = (JobState.STALLED, FileState.TORN, FileState.QUARANTINED, FileState.REPLACING, Outcome.COMPLETED)
 
 
 def sources() -> Iterator[tuple[str, str]]:

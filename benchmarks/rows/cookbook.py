@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
-
 from benchmarks.analysed import store_of
 from benchmarks.databases import Database
 from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
+from lineage_store.store.database.session import Session
 
 _PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _SECTION = re.compile(r"^## (\d+)\. .*?^```sql\n(.*?);\n```", re.MULTILINE | re.DOTALL)
@@ -106,11 +105,11 @@ def _asking(database: Database, many: bool, sizes: Sizes) -> Iterator[Callable[[
             for limit in ("join_collapse_limit", "from_collapse_limit"):
                 connection.exec_driver_sql(f"SET {limit} = 16")
             connection.exec_driver_sql("SET enable_mergejoin = on")
-        yield partial(_rows, connection)
+        yield partial(_rows, Session(connection))
 
 
-def _rows(connection: Connection, query: str) -> list[Any]:
-    return list(connection.exec_driver_sql(query))
+def _rows(session: Session, query: str) -> list[Any]:
+    return list(session.rows(query))
 
 
 _QUESTIONS = dict(_SECTION.findall(_PAGE.read_text("utf-8")))

@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
-from sqlalchemy import Connection
-
 from benchmarks import corpora
 from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics, settle
 from benchmarks.many_rows import add_jobs
@@ -32,6 +30,7 @@ from lineage_store.ingest.scan.discovery import FoundFiles, search_files
 from lineage_store.query.samples.scalars import read_columns
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.database.db import reading
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.tables import scalar_sample
 from lineage_store.store.schema.upgrade import upgrade
@@ -76,14 +75,14 @@ def store_of(database: Database, jobs: int, samples: int) -> LineageStore:
 
 def _add(store: LineageStore, base_dir: str, jobs: int, samples: int) -> None:
     with store.engine.begin() as connection:
-        base_dir_id = add_base_dir(connection, base_dir)
-        add_jobs(connection, base_dir_id, jobs, series=_SERIES, steps=max(1, samples // _SERIES))
+        base_dir_id = add_base_dir(Session(connection), base_dir)
+        add_jobs(Session(connection), base_dir_id, jobs, series=_SERIES, steps=max(1, samples // _SERIES))
 
 
-def add_base_dir(connection: Connection, path: str) -> int:
+def add_base_dir(session: Session, path: str) -> int:
     row = {"path": path, "path_key": texts.key(path), "created_at": _MADE_AT}
-    insert(connection, tables.base_dir, [row])
-    found: int = connection.exec_driver_sql("SELECT max(id) FROM base_dir").scalar_one()
+    insert(session, tables.base_dir, [row])
+    found: int = session.value("SELECT max(id) FROM base_dir")
     return found
 
 
@@ -137,20 +136,20 @@ def _know(url: str, base_dir: Path) -> None:
     """Register all files of a base dir in the store as read to their ends."""
     upgrade(url)
     with LineageStore(url, settings=UNTIMED) as store, store.engine.begin() as connection:
-        base_dir_id, jobs = add_base_dir(connection, os.path.realpath(base_dir)), 0
+        base_dir_id, jobs = add_base_dir(Session(connection), os.path.realpath(base_dir)), 0
         for part in search_files(base_dir):
-            jobs = _know_part(connection, base_dir_id, part, jobs)
+            jobs = _know_part(Session(connection), base_dir_id, part, jobs)
         connection.exec_driver_sql("ANALYZE")
 
 
-def _know_part(connection: Connection, base_dir_id: int, part: FoundFiles, jobs_before: int) -> int:
+def _know_part(session: Session, base_dir_id: int, part: FoundFiles, jobs_before: int) -> int:
     """Register a part of the files; return the number of jobs so far."""
     names = list(dict.fromkeys(file.train_id for file in part.files))
     ids = {train_id: number for number, train_id in enumerate(names, jobs_before + 1)}
     job = {"base_dir_id": base_dir_id, "state": "finished", "source_present": True, "update_time": 1}
     job |= {"log_bytes": 0, "created_at": _MADE_AT}
     insert(
-        connection,
+        session,
         tables.train_job,
         [{"id": ids[name], "train_id": name, "train_key": texts.key(name), **job} for name in names],
     )
@@ -170,7 +169,7 @@ def _know_part(connection: Connection, base_dir_id: int, part: FoundFiles, jobs_
         }
         for file in part.files
     ]
-    insert(connection, tables.log_file, rows)
+    insert(session, tables.log_file, rows)
     return jobs_before + len(names)
 
 
@@ -206,10 +205,10 @@ def _read_of_partition(sizes: Sizes) -> Samples:
 
     def reading_of(store: LineageStore) -> Timed:
         def read() -> None:
-            with reading(store.engine) as connection:
+            with reading(store.engine) as session:
                 for job in jobs:
                     wanted = (scalar_sample.c.job_id == job) & (scalar_sample.c.series_no == 1)
-                    assert len(read_columns(connection, wanted)[0])
+                    assert len(read_columns(session, wanted)[0])
 
         return timed(read)
 

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import islice
 
 import psycopg
-from sqlalchemy import Connection
 
 from benchmarks.corpora import CACHE
 from benchmarks.databases import Database, fresh, plain, settle
@@ -27,6 +26,7 @@ from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.database.db import sqlite_path
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.upgrade import upgrade
 
 _SAMPLES_OF_A_JOB = 2_000
@@ -93,8 +93,10 @@ def _gc(database: Database, sizes: Sizes) -> Samples:
     base_dir.mkdir(parents=True, exist_ok=True)
     with fresh(database) as url, LineageStore(url, settings=UNTIMED) as store:
         with store.engine.begin() as connection:
-            base_dir_id = add_base_dir(connection, str(base_dir.resolve()))
-            add_jobs(connection, base_dir_id, 1)  # if all were missing, it would look like an unmounted share
+            base_dir_id = add_base_dir(Session(connection), str(base_dir.resolve()))
+            add_jobs(
+                Session(connection), base_dir_id, 1
+            )  # if all were missing, it would look like an unmounted share
         many, few = sizes.vanished_jobs, sizes.vanished_jobs // _ONE_BY_ONE
         at_once = _removed(
             database, store, base_dir_id, many, lambda _: store.remove_jobs(CleanUp(missing=True))
@@ -120,7 +122,7 @@ def _removed(
 
     def run() -> float:
         with store.engine.begin() as connection:
-            names = _add_vanished(connection, base_dir_id, jobs)
+            names = _add_vanished(Session(connection), base_dir_id, jobs)
         settle(database)
         with stopwatch() as seconds:
             remove(names)
@@ -130,13 +132,13 @@ def _removed(
     return run
 
 
-def _add_vanished(connection: Connection, base_dir_id: int, jobs: int) -> list[str]:
-    (last,) = connection.exec_driver_sql("SELECT max(id) FROM train_job").one()
-    add_jobs(connection, base_dir_id, jobs, series=_SERIES, steps=_STEPS)
-    connection.exec_driver_sql(f"UPDATE train_job SET source_present = false WHERE id > {last}")
-    connection.exec_driver_sql(f"UPDATE log_file SET state = 'missing' WHERE job_id > {last}")
-    found = connection.exec_driver_sql(f"SELECT train_id FROM train_job WHERE id > {last} ORDER BY id")
-    return list(found.scalars())
+def _add_vanished(session: Session, base_dir_id: int, jobs: int) -> list[str]:
+    (last,) = session.one("SELECT max(id) FROM train_job")
+    add_jobs(session, base_dir_id, jobs, series=_SERIES, steps=_STEPS)
+    session.change(f"UPDATE train_job SET source_present = false WHERE id > {last}")
+    session.change(f"UPDATE log_file SET state = 'missing' WHERE job_id > {last}")
+    found = session.column(f"SELECT train_id FROM train_job WHERE id > {last} ORDER BY id")
+    return list(found)
 
 
 _DATABASES: tuple[Database, ...] = ("sqlite", "postgresql")

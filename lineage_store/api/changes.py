@@ -62,11 +62,11 @@ class Following(OpenedStore):
         begin = {} if since in (None, NOW) else decode(since or "")
         end = None if until is None else decode(until, "until")
         engine = self.read_engine
-        with self._reading(engine) as connection:
+        with self._reading(engine) as session:
             if since == NOW:
-                answer = changes.Changes((), changes.current(connection), more=False)
+                answer = changes.Changes((), changes.current(session), more=False)
             else:
-                answer = changes.read_changes(connection, begin, until=end, condition=wanted, limit=limit)
+                answer = changes.read_changes(session, begin, until=end, condition=wanted, limit=limit)
         if engine is not self._followed:
             self.see_latest()  # a standby that is behind this token would report base dirs as forgotten
         return answer

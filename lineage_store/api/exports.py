@@ -19,11 +19,10 @@ from lineage_store.errors import LineageParamTypeError, LineageParamValueError
 from lineage_store.paths import PathLike
 from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.query.export.file_formats import FORMATS
+from lineage_store.store.database.session import Session
 from lineage_store.texts import check_text
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
     from lineage_store.query.export.sources import Since
 
@@ -93,27 +92,27 @@ class Exports(Operations):
                 sources = exporting.statement(answer.columns, answer.rows, found)
                 sources = exporting.watched(sources, None, None, progress)
                 return exporting.written(to, found, sources, exporting.facts(None, found, None))
-        with self._long_reading() as connection:
-            facts = exporting.facts(connection, found, behind)
+        with self._long_reading() as session:
+            facts = exporting.facts(session, found, behind)
             named = [view.name for view in VIEWS] if what is None else [what.strip()]
             sources = (
-                exporting.openlineage_source(connection, behind)
+                exporting.openlineage_source(session, behind)
                 if is_lineage
-                else exporting.views(connection, list(map(of_view, named)), found, behind)
+                else exporting.views(session, list(map(of_view, named)), found, behind)
             )
-            sources = exporting.watched(sources, connection, behind, progress)
+            sources = exporting.watched(sources, session, behind, progress)
             return exporting.written(to, found, sources, facts)
 
     @contextmanager
-    def _long_reading(self) -> Iterator[Connection]:
+    def _long_reading(self) -> Iterator[Session]:
         """Open a read transaction without a statement timeout."""
         from lineage_store.store.database import connections, db
 
         url = self.read_engine.url.render_as_string(hide_password=False)
         apart = db.open_engine(url, read_only=True, allow_network_filesystem=True, statement_timeout_s=0)
         try:
-            with self._reading(apart) as connection:
-                yield connection
+            with self._reading(apart) as session:
+                yield session
         finally:
             connections.close(apart)
 

@@ -45,8 +45,8 @@ class Samples(OpenedStore):
         """Return the tags of a job by plugin (scalar, histogram, image, tensor, graph, landscape)."""
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (connection, _, job_id):
-            return samples.tags(connection, job_id)
+        with self._job(base_dir, train_id) as (session, _, job_id):
+            return samples.tags(session, job_id)
 
     def scalars(
         self, base_dir: PathLike, train_id: str, tag: str, **chosen: Unpack[Chosen]
@@ -68,8 +68,8 @@ class Samples(OpenedStore):
         """
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (connection, _, job_id):
-            return samples.scalars(connection, job_id, tag, **chosen)
+        with self._job(base_dir, train_id) as (session, _, job_id):
+            return samples.scalars(session, job_id, tag, **chosen)
 
     def recorded_scalars(
         self, base_dir: PathLike, train_id: str, tag: str
@@ -80,8 +80,8 @@ class Samples(OpenedStore):
         """
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (connection, _, job_id):
-            return samples.recorded_scalars(connection, job_id, tag)
+        with self._job(base_dir, train_id) as (session, _, job_id):
+            return samples.recorded_scalars(session, job_id, tag)
 
     def recorded_payloads(
         self,
@@ -100,9 +100,9 @@ class Samples(OpenedStore):
         """
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (connection, place, job_id):
+        with self._job(base_dir, train_id) as (session, place, job_id):
             job, wanted = (str(place.path), train_id), (plugin, tag)
-            return samples.recorded_payloads(connection, job, job_id, wanted, choose, most_long)
+            return samples.recorded_payloads(session, job, job_id, wanted, choose, most_long)
 
     def buckets(
         self,
@@ -139,13 +139,13 @@ class Samples(OpenedStore):
         first, end = samples.step_bounds(start, stop)
         ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
         found: list[Sequence[samples.Series]] = []
-        with self._reading() as connection:
+        with self._reading() as session:
             for base_dir, train_id, tag in tags:
                 found.append([])
                 with suppress(*ignored):
-                    _, job_id = find_job(connection, base_dir, train_id)
-                    found[-1] = samples.find_series(connection, job_id, SCALAR, tag, device)
-            return samples.curves(connection, found, first, end, points=points, superseded=superseded)
+                    _, job_id = find_job(session, base_dir, train_id)
+                    found[-1] = samples.find_series(session, job_id, SCALAR, tag, device)
+            return samples.curves(session, found, first, end, points=points, superseded=superseded)
 
     # Payloads: these methods return metadata; `.read()` of each item reads the log file, and raises
     # PayloadUnavailableError if the file is missing or has changed, PayloadTooCostlyError if it takes too much memory.
@@ -187,13 +187,13 @@ class Samples(OpenedStore):
         """Return how many histograms, images and the like a tag has: one for each step."""
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (connection, _, job_id):
-            return samples.count_payloads(connection, job_id, plugin, tag, **chosen)
+        with self._job(base_dir, train_id) as (session, _, job_id):
+            return samples.count_payloads(session, job_id, plugin, tag, **chosen)
 
     def _payloads(
         self, plugin: str, base_dir: PathLike, train_id: str, tag: str, chosen: ChosenPayloads
     ) -> list[samples.PayloadSample]:
         from lineage_store.query import samples
 
-        with self._job(base_dir, train_id) as (connection, place, job_id):
-            return samples.payloads(connection, str(place.path), train_id, job_id, plugin, tag, **chosen)
+        with self._job(base_dir, train_id) as (session, place, job_id):
+            return samples.payloads(session, str(place.path), train_id, job_id, plugin, tag, **chosen)

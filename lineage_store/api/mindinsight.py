@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_store import config
-from lineage_store.api.store import LineageStore, checked, want_of
+from lineage_store.api.store import LineageStore, checked, want_rows
 from lineage_store.config import Settings
 from lineage_store.errors import (
     DatabaseUnavailableError,
@@ -84,7 +84,7 @@ def refreshed_page(
     """Return the page of `LineageStore.job_page`, with new lineage read first as by `filter_summary_lineage`."""
     path = real_path(base_dir)
     wanted = checked(condition, path)
-    return _found(store, path, wanted, want_of(wanted, names), refresh, count=count)
+    return _found(store, path, wanted, want_rows(wanted, names), refresh, count=count)
 
 
 def answer_of(
@@ -189,9 +189,9 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
     from lineage_store.store.catalog import registry
     from lineage_store.store.database.db import reading
 
-    with reading(store.read_engine) as connection:
-        base_dir_id = registry.base_dir_id(connection, paths.stored_path(path))
-        if base_dir_id is not None and registry.has_jobs(connection, base_dir_id):
+    with reading(store.read_engine) as session:
+        base_dir_id = registry.base_dir_id(session, paths.stored_path(path))
+        if base_dir_id is not None and registry.has_jobs(session, base_dir_id):
             return
     if not os.path.isdir(path):
         raise LineageParamSummaryPathError(f"{path} is no directory, and no base dir that the store knows.")

@@ -52,11 +52,11 @@ class Operations(Removals):
         """
         from lineage_store.query import status as statuses
 
-        with self._reading(self._informed) as connection:
+        with self._reading(self._informed) as session:
             if base_dir is None:
-                return statuses.read_status(connection, problems=problems)
-            place = refs.find(connection, base_dir)
-            return statuses.read_status(connection, to_stored(str(place.path)), place.id, problems=problems)
+                return statuses.read_status(session, problems=problems)
+            place = refs.find(session, base_dir)
+            return statuses.read_status(session, to_stored(str(place.path)), place.id, problems=problems)
 
     def findings(self, base_dir: PathLike | None = None, *, within_s: float = 60.0) -> Sequence[Finding]:
         """Return what is wrong with ingest, of one base dir or of all; empty when all is well.
@@ -120,8 +120,8 @@ class Operations(Removals):
         from lineage_store.query import status as statuses
 
         path = real_path(base_dir)
-        with self._reading() as connection:
-            found = statuses.read_job(connection, to_stored(str(path)), stored_id(train_id), parts)
+        with self._reading() as session:
+            found = statuses.read_job(session, to_stored(str(path)), stored_id(train_id), parts)
         if found is None:
             raise jobs.no_such_job(train_id, path)
         return found
@@ -130,8 +130,8 @@ class Operations(Removals):
         """Return the rows of v_metric of a job, in the order of its evaluations. Raises TrainJobNotFoundError."""
         from lineage_store.query import status as statuses
 
-        with self._job(base_dir, train_id) as (connection, place, _):
-            return statuses.read_evaluations(connection, to_stored(str(place.path)), to_stored(train_id))
+        with self._job(base_dir, train_id) as (session, place, _):
+            return statuses.read_evaluations(session, to_stored(str(place.path)), to_stored(train_id))
 
     def why(self, path: PathLike) -> Verdict:
         """Say why a file or job is or is not in the store. Raises LineageParamSummaryPathError for an invalid path."""
@@ -143,9 +143,9 @@ class Operations(Removals):
         """Return the rows of v_ingest_cycle for the last `limit` passes over each base dir (or one), newest first."""
         from lineage_store.query import status as statuses
 
-        with self._reading() as connection:
-            places = refs.find_all(connection, base_dir)
-            found = [statuses.read_cycles(connection, to_stored(str(place.path)), limit) for place in places]
+        with self._reading() as session:
+            places = refs.find_all(session, base_dir)
+            found = [statuses.read_cycles(session, to_stored(str(place.path)), limit) for place in places]
         return [row for of_base_dir in found for row in of_base_dir]
 
     # --- problems and retries ---------------------------------------------------------------------------------------
@@ -170,10 +170,10 @@ class Operations(Removals):
         from lineage_store.store.database.db import Page
 
         part = Page(limit, page)
-        with self._reading() as connection:
-            place = None if base_dir is None else refs.find(connection, base_dir)
+        with self._reading() as session:
+            place = None if base_dir is None else refs.find(session, base_dir)
             path = None if place is None else to_stored(str(place.path))
-            return statuses.read_problems(connection, path, resolved=resolved, page=part)
+            return statuses.read_problems(session, path, resolved=resolved, page=part)
 
     def problems_below(self, path: PathLike | None = None) -> Sequence[Finding]:
         """Return the open problems of a log file, or of a job or base dir with everything in it; None: all problems."""
@@ -181,8 +181,8 @@ class Operations(Removals):
 
         if path is None:
             return self.problems()
-        with self._reading() as connection:
-            return statuses.read_problems_below(connection, to_stored(str(real_path(path))))
+        with self._reading() as session:
+            return statuses.read_problems_below(session, to_stored(str(real_path(path))))
 
     def some_problems(
         self, base_dir: PathLike | None = None, *, resolved: bool = False, most: int = 100
@@ -193,10 +193,10 @@ class Operations(Removals):
         """
         from lineage_store.query import status as statuses
 
-        with self._reading() as connection:
-            place = None if base_dir is None else refs.find(connection, base_dir)
+        with self._reading() as session:
+            place = None if base_dir is None else refs.find(session, base_dir)
             path = None if place is None else to_stored(str(place.path))
-            return statuses.read_some_problems(connection, path, most, resolved=resolved)
+            return statuses.read_some_problems(session, path, most, resolved=resolved)
 
     def retry(self, path: PathLike | None = None) -> Reread:
         """Retry log files with problems: one log file, or those of a job or base dir; None: of all base dirs.

@@ -187,9 +187,9 @@ class Removals(OpenedStore):
         from lineage_store.store.database.db import Page
 
         part = Page(limit, page)
-        with self._reading() as connection:
-            base_dir_id = None if base_dir is None else refs.find(connection, base_dir).id
-            found = registry.latest(connection, base_dir_id, page=part)
+        with self._reading() as session:
+            base_dir_id = None if base_dir is None else refs.find(session, base_dir).id
+            found = registry.latest(session, base_dir_id, page=part)
         return [
             RemovedJob(
                 from_stored(each.base_dir),
@@ -210,9 +210,9 @@ class Removals(OpenedStore):
         from lineage_store.store.database.db import Page
 
         part = Page(limit, page)
-        with self._reading() as connection:
-            base_dir_id = None if base_dir is None else refs.find(connection, base_dir).id
-            found = registry.removals(connection, base_dir_id, page=part)
+        with self._reading() as session:
+            base_dir_id = None if base_dir is None else refs.find(session, base_dir).id
+            found = registry.removals(session, base_dir_id, page=part)
         return [
             Removal(
                 each.id,
@@ -298,14 +298,14 @@ class Removals(OpenedStore):
     def _left(self, old: PathLike) -> BaseDir:
         """Return the base dir at a path that may have become a symbolic link to the new place."""
         named = Path(os.path.normpath(absolute_path(old)))
-        with self._reading(self.engine) as connection:
-            known = refs.find_all(connection, None)
-            return next((place for place in known if place.path == named), None) or refs.find(connection, old)
+        with self._reading(self.engine) as session:
+            known = refs.find_all(session, None)
+            return next((place for place in known if place.path == named), None) or refs.find(session, old)
 
     def _known(self, path: Path, found: Holdings | None) -> Holdings:
         if found is None:
-            with self._reading() as connection:
-                raise refs.unknown(connection, path)
+            with self._reading() as session:
+                raise refs.unknown(session, path)
         return found
 
     def _rules(self, clean_up: CleanUp, base_dir: PathLike | None) -> list[tuple[BaseDir, Rules]]:
@@ -318,9 +318,9 @@ class Removals(OpenedStore):
         return rules
 
     def _places(self, base_dir: PathLike | None) -> list[BaseDir]:
-        with self._reading(self.engine) as connection:
-            return refs.find_all(connection, base_dir)
+        with self._reading(self.engine) as session:
+            return refs.find_all(session, base_dir)
 
     def _place(self, base_dir: PathLike) -> BaseDir:
-        with self._reading(self.engine) as connection:
-            return refs.find(connection, base_dir)
+        with self._reading(self.engine) as session:
+            return refs.find(session, base_dir)

@@ -29,12 +29,11 @@ from lineage_store.paths import PathLike, absolute_path, real_path
 from lineage_store.states import JobState, Outcome
 from lineage_store.store.catalog import refs
 from lineage_store.store.catalog.refs import find_each, find_one
+from lineage_store.store.database.session import Session
 from lineage_store.store.opened import OpenedStore, all_asked_again, find_job, stored_id
 from lineage_store.texts import check_text, from_stored, to_stored
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from lineage_store.config import Settings
     from lineage_store.ingest.report import IngestReport, Progress
     from lineage_store.ingest.scan.survey import IngestPlan
@@ -97,15 +96,15 @@ class Questions(OpenedStore):
         Raises: as `filter_lineage`; LineageSearchConditionParamError when a name is refused.
         """
         wanted = checked(condition, base_dir)
-        return self._page(wanted, want_of(wanted, names), base_dir, count=count)
+        return self._page(wanted, want_rows(wanted, names), base_dir, count=count)
 
     def _page(
         self, wanted: SearchCondition, want: Want, base_dir: PathLike | None, *, count: bool
     ) -> JobPage:
         from lineage_store.query import jobs
 
-        with self._reading() as connection:
-            return jobs.page(connection, wanted, want, _ids_of(connection, base_dir), count=count)
+        with self._reading() as session:
+            return jobs.page(session, wanted, want, _ids_of(session, base_dir), count=count)
 
     def iter_lineage(
         self, condition: Mapping[str, Any] | None = None, *, base_dir: PathLike | None = None
@@ -119,8 +118,8 @@ class Questions(OpenedStore):
         from lineage_store.query import jobs, mindinsight_shapes
 
         wanted, engine = checked(condition, base_dir), self.read_engine  # the same one throughout
-        with self._reading(engine) as connection:
-            ids = _ids_of(connection, base_dir)
+        with self._reading(engine) as session:
+            ids = _ids_of(session, base_dir)
         for part in jobs.each(
             partial(self._reading, engine), wanted, mindinsight_shapes.want_of(wanted), ids
         ):
@@ -160,9 +159,9 @@ class Questions(OpenedStore):
             check_count("most", most)
         wanted = checked(condition, base_dir)
         want = Want(own=own, names=tuple((name, read_subject(name)) for name in names))
-        with self._reading() as connection:
-            ids = _ids_of(connection, base_dir)
-            return jobs.columns(connection, wanted, want, ids, most=most, every=every)
+        with self._reading() as session:
+            ids = _ids_of(session, base_dir)
+            return jobs.columns(session, wanted, want, ids, most=most, every=every)
 
     def get_lineage(
         self, base_dir: PathLike, train_id: str, keys: Sequence[str] | None = None
@@ -183,8 +182,8 @@ class Questions(OpenedStore):
 
         stored_id(train_id)  # raises when it is no text
         shown = mindinsight_shapes.read_keys(keys)
-        with self._job(base_dir, train_id) as (connection, place, job_id):
-            row = jobs.one(connection, job_id, mindinsight_shapes.want_of_keys(shown))
+        with self._job(base_dir, train_id) as (session, place, job_id):
+            row = jobs.one(session, job_id, mindinsight_shapes.want_of_keys(shown))
         return mindinsight_shapes.one_job(row, os.path.normpath(place.path / train_id), shown)
 
     def explain(
@@ -199,8 +198,8 @@ class Questions(OpenedStore):
 
         wanted = checked(condition, base_dir)
         want = mindinsight_shapes.want_of(wanted)
-        with self._reading() as connection:
-            return jobs.explain(connection, wanted, want, _ids_of(connection, base_dir), count=count)
+        with self._reading() as session:
+            return jobs.explain(session, wanted, want, _ids_of(session, base_dir), count=count)
 
     def require_names(
         self,
@@ -226,8 +225,8 @@ class Questions(OpenedStore):
 
         wanted = checked(condition, base_dir)
         asked = [*named_by(wanted), *map(read_subject, names)]
-        with self._reading() as connection:
-            require(connection, asked)
+        with self._reading() as session:
+            require(session, asked)
 
     def names(self) -> dict[str, list[str]]:
         """Return the names of metrics and user-defined values by prefix, the most frequent first.
@@ -236,8 +235,8 @@ class Questions(OpenedStore):
         """
         from lineage_store.query.vocabulary import all_names
 
-        with self._reading() as connection:
-            return dict(all_names(connection))
+        with self._reading() as session:
+            return dict(all_names(session))
 
     def known_values(self, name: str, part: str = "", *, most: int = 100) -> list[tuple[Any, int]]:
         """Return the values of a field, `metric/NAME` or `user_defined/NAME`, each with the number of jobs.
@@ -256,8 +255,8 @@ class Questions(OpenedStore):
         check_count("most", most)
         check_text("part", part)
         subject = read_subject(name)
-        with self._reading() as connection:
-            return known_values(connection, subject, part, most)
+        with self._reading() as session:
+            return known_values(session, subject, part, most)
 
     def annotate(
         self, base_dir: PathLike, train_id: str, *, tag: int | None = None, remark: str | None = None
@@ -279,11 +278,11 @@ class Questions(OpenedStore):
         db.require_writable(self._primary)
         changes = _annotation(tag, remark)
         try:
-            with self._reading(self.engine) as connection:
-                place, _ = find_job(connection, base_dir, train_id)
-            with self._named_failures(), db.writing(self.engine) as connection:
-                now = db.database_time(connection)
-                remarks.annotate(connection, place.id, to_stored(train_id), changes, now)
+            with self._reading(self.engine) as session:
+                place, _ = find_job(session, base_dir, train_id)
+            with self._named_failures(), db.writing(self.engine) as session:
+                now = session.now()
+                remarks.annotate(session, place.id, to_stored(train_id), changes, now)
         except DatabaseUnavailableError as error:
             if self._standby is not None:
                 more = f"Labels and remarks are written there; questions are answered by {self._standby}."
@@ -298,7 +297,7 @@ def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> S
     return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
 
 
-def want_of(condition: SearchCondition, names: Iterable[str]) -> Want:
+def want_rows(condition: SearchCondition, names: Iterable[str]) -> Want:
     """Return what `job_page` shows of the jobs that match a condition, with these further values."""
     from lineage_store.query.condition_dict import read_subject
     from lineage_store.query.job_sql import Want
@@ -307,9 +306,9 @@ def want_of(condition: SearchCondition, names: Iterable[str]) -> Want:
     return Want(own=True, lineage=True, dataset=condition.shows_dataset, names=subjects)
 
 
-def _ids_of(connection: Connection, base_dir: PathLike | None) -> list[int] | None:
+def _ids_of(session: Session, base_dir: PathLike | None) -> list[int] | None:
     """Return the id of the base dir at a path as a list of one, or None for None, which means all."""
-    return None if base_dir is None else [refs.find(connection, base_dir).id]
+    return None if base_dir is None else [refs.find(session, base_dir).id]
 
 
 def _annotation(tag: int | None, remark: str | None) -> dict[str, Any]:
@@ -345,20 +344,20 @@ class Jobs(OpenedStore):
         """Return the paths of all base dirs of the store, sorted."""
         from lineage_store.store.catalog import registry
 
-        with self._reading() as connection:
-            return [from_stored(path) for _, path in registry.base_dirs(connection)]
+        with self._reading() as session:
+            return [from_stored(path) for _, path in registry.base_dirs(session)]
 
     def base_dirs_with(self, train_id: str, *, removed: bool = False) -> list[str]:
         """Return the base dirs that have a job of this id; `removed`: also those from which it was removed."""
         from lineage_store.store.catalog import registry
 
         stored = stored_id(train_id)
-        with self._reading() as connection:
+        with self._reading() as session:
             return [
                 from_stored(path)
-                for number, path in registry.base_dirs(connection)
-                if registry.job_id(connection, number, stored) is not None
-                or (removed and registry.of_job(connection, number, stored) is not None)
+                for number, path in registry.base_dirs(session)
+                if registry.job_id(session, number, stored) is not None
+                or (removed and registry.of_job(session, number, stored) is not None)
             ]
 
     def train_jobs(
@@ -401,11 +400,11 @@ class Jobs(OpenedStore):
             check_text(name, word)
             if word not in set[str](words):
                 raise LineageParamValueError(f"{name} = {word!r} is none of {', '.join(words)}.")
-        with self._reading() as connection:
-            ids = _ids_of(connection, base_dir)
+        with self._reading() as session:
+            ids = _ids_of(session, base_dir)
             named = None if train_ids is None else list(map(stored_id, train_ids))
             return jobs.newest(
-                connection,
+                session,
                 ids,
                 state=state,
                 outcome=outcome,
@@ -419,8 +418,8 @@ class Jobs(OpenedStore):
         """Return the number of jobs of a base dir, or of all."""
         from lineage_store.query import jobs
 
-        with self._reading() as connection:
-            return jobs.count_jobs(connection, _ids_of(connection, base_dir))
+        with self._reading() as session:
+            return jobs.count_jobs(session, _ids_of(session, base_dir))
 
     def job_contents(
         self, base_dir: PathLike, train_ids: Sequence[str], *, most_tags: int | None = None
@@ -433,9 +432,9 @@ class Jobs(OpenedStore):
 
         for train_id in train_ids:
             stored_id(train_id)  # raises when it is no text
-        with self._reading() as connection:
-            place = refs.find(connection, base_dir)
-            return status.job_contents(connection, place.id, train_ids, most_tags)
+        with self._reading() as session:
+            place = refs.find(session, base_dir)
+            return status.job_contents(session, place.id, train_ids, most_tags)
 
 
 # ---- Answers for notebooks: jobs, evaluations and curves as tables, which convert to pandas, polars and Arrow
@@ -479,8 +478,8 @@ class Tables(Questions, Jobs, Samples, Operations):
 
         wanted, page = checked(condition, base_dir), Page(limit)
         named = [columns] if isinstance(columns, str) else columns
-        with self._reading() as connection:
-            return job_table(connection, wanted, _ids_of(connection, base_dir), named, page.limit)
+        with self._reading() as session:
+            return job_table(session, wanted, _ids_of(session, base_dir), named, page.limit)
 
     # A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a JobRow.
     # Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
@@ -495,8 +494,8 @@ class Tables(Questions, Jobs, Samples, Operations):
         if metric is not None:
             check_text("metric", metric)
         place = find_one(self, job)
-        with self._job(*place) as (connection, _, _):
-            return evaluation_table(connection, place, metric)
+        with self._job(*place) as (session, _, _):
+            return evaluation_table(session, place, metric)
 
     def compare(self, jobs: JobsLike, *, alike: bool = False) -> Table:
         """Return in what jobs differ: a row for each field, metric and user-defined value, a column for each job.
@@ -514,9 +513,9 @@ class Tables(Questions, Jobs, Samples, Operations):
         places = find_each(self, jobs)
         if len(places) < 2:
             raise LineageParamValueError("Name at least two jobs to compare.")
-        with self._reading() as connection:
-            job_ids = [find_job(connection, *place)[1] for place in places]
-            return comparison(connection, job_ids, alike=alike)
+        with self._reading() as session:
+            job_ids = [find_job(session, *place)[1] for place in places]
+            return comparison(session, job_ids, alike=alike)
 
     def curves(
         self, jobs: JobsLike, tag: str, *, skip_unknown: bool = False, **chosen: Unpack[Chosen]
@@ -536,11 +535,11 @@ class Tables(Questions, Jobs, Samples, Operations):
 
         places, found = find_each(self, jobs), []
         ignored = (TrainJobNotFoundError, SampleNotFoundError) if skip_unknown else ()
-        with self._reading() as connection:
+        with self._reading() as session:
             for place in places:
                 with suppress(*ignored):
-                    _, job_id = find_job(connection, *place)
-                    found.append((place, samples.scalars(connection, job_id, tag, **chosen)))
+                    _, job_id = find_job(session, *place)
+                    found.append((place, samples.scalars(session, job_id, tag, **chosen)))
         return curve_table(found)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.fields import less_is_better
@@ -24,13 +24,14 @@ from lineage_store.findings import Finding, RangeProblems, finding, in_range
 from lineage_store.ingest.decode.lineage_fold import binding, come_to, extended, merge
 from lineage_store.ingest.decode.rows import no_room_for, plus
 from lineage_store.ingest.lease import writing_under
-from lineage_store.ingest.problems import MOST_FAILED_READS, poisonous_file
+from lineage_store.ingest.problems import MOST_FAILED_READS, quarantined_file
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.program import uncollected
 from lineage_store.states import FileEvent, FileState
 from lineage_store.store import clock
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading
+from lineage_store.store.database.db import reading
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import (
     Advance,
@@ -53,60 +54,60 @@ PORTION_BYTES = 8 << 20
 def write_batch(engine: Engine, lease: Lease, batch: Batch, settings: Settings) -> None:
     """Commit one batch. Raises LeaseLostError, or BookmarkMovedError when the files are to be read again."""
     # Log files can repeat what is in a batch, so no commit of one waits for the disk.
-    with writing_under(engine, lease, synced=False) as (connection, now), uncollected():
-        found = _write_advances(connection, batch, settings, now) if batch.advances else {}
-        _note_failures(connection, batch, found)
-        ingest_log.record(connection, lease.base_dir_id, found, now)
+    with writing_under(engine, lease, synced=False) as (session, now), uncollected():
+        found = _write_advances(session, batch, settings, now) if batch.advances else {}
+        _note_failures(session, batch, found)
+        ingest_log.record(session, lease.base_dir_id, found, now)
         changed = {file.job_id for file in found}
-        jobs.refresh_jobs(connection, lease.base_dir_id, changed, now, settings.live_within_s)
+        jobs.refresh_jobs(session, lease.base_dir_id, changed, now, settings.live_within_s)
 
 
 def _write_advances(
-    connection: Connection, batch: Batch, settings: Settings, now: datetime
+    session: Session, batch: Batch, settings: Settings, now: datetime
 ) -> dict[KnownFile, OfFile]:
     """Move bookmarks and store what was read up to them; return what was found wrong with each file."""
-    advances: Sequence[Advance] = file_rows.settled(connection, batch.advances)
-    file_rows.move_bookmarks(connection, advances)
-    advances, with_lineage = write_events(connection, advances, settings, now)
-    touched, tags, full = write_samples(connection, batch.samples, settings.most_tags)
+    advances: Sequence[Advance] = file_rows.settled(session, batch.advances)
+    file_rows.move_bookmarks(session, advances)
+    advances, with_lineage = write_events(session, advances, settings, now)
+    touched, tags, full = write_samples(session, batch.samples, settings.most_tags)
     advances = [_with_tags_left_out(each, full, settings.most_tags) for each in advances]
-    recompute_supersession(connection, touched, tags)
+    recompute_supersession(session, touched, tags)
     replaced = [advance.file for advance in advances if advance.completes_generation]
     for file in replaced:
-        file_rows.make_current(connection, file)
+        file_rows.make_current(session, file)
     switched = {file.job_id for file in replaced}
-    recompute_supersession(connection, switched, None)
-    refold(connection, with_lineage | switched, advances, settings)
+    recompute_supersession(session, switched, None)
+    refold(session, with_lineage | switched, advances, settings)
     return {each.file: OfFile(_state_problems(each), each.rows.problems) for each in advances}
 
 
-def _note_failures(connection: Connection, batch: Batch, found: dict[KnownFile, OfFile]) -> None:
+def _note_failures(session: Session, batch: Batch, found: dict[KnownFile, OfFile]) -> None:
     """Mark files that could not be read, have too much damage, or failed the reader; add what is wrong to `found`.
 
     A file that failed the reader MOST_FAILED_READS times in a row is no longer read.
     """
-    for event, files in ((FileEvent.FAILED, batch.failures), (FileEvent.RIDDLED, batch.riddled)):
+    for event, files in ((FileEvent.FAILED, batch.failures), (FileEvent.HEAVILY_DAMAGED, batch.riddled)):
         for file, problem in files:
-            file_rows.mark_failed(connection, file, event, problem.what)
+            file_rows.mark_failed(session, file, event, problem.what)
             found[file] = OfFile([problem], found.get(file, OfFile()).ranges)
     if batch.failed_read:
         file, reason = batch.failed_read
         times = file.failed_reads + 1
         event = FileEvent.FAILED_OFTEN if times >= MOST_FAILED_READS else FileEvent.FAILED
-        file_rows.mark_failed(connection, file, event, reason, failed_reads=times)
-        found[file] = OfFile([poisonous_file(_path(file), reason, times)])
+        file_rows.mark_failed(session, file, event, reason, failed_reads=times)
+        found[file] = OfFile([quarantined_file(_path(file), reason, times)])
 
 
 def add_files(
     engine: Engine, lease: Lease, files: Sequence[NewFile], live_within_s: float
 ) -> list[KnownFile]:
     """Insert new files, with their sizes; return them as the store knows them. Jobs at rest are being read again."""
-    with writing_under(engine, lease) as (connection, now), uncollected():
-        known = registry.insert_files(connection, lease.base_dir_id, files, now)
+    with writing_under(engine, lease) as (session, now), uncollected():
+        known = registry.insert_files(session, lease.base_dir_id, files, now)
         job_ids = {file.job_id for file in known}
-        jobs.stamp(connection, lease.base_dir_id, job_ids)
-        resting = jobs.at_rest(connection, job_ids)
-        jobs.refresh_jobs(connection, lease.base_dir_id, resting, now, live_within_s)
+        jobs.stamp(session, lease.base_dir_id, job_ids)
+        resting = jobs.at_rest(session, job_ids)
+        jobs.refresh_jobs(session, lease.base_dir_id, resting, now, live_within_s)
         return known
 
 
@@ -123,35 +124,35 @@ def finish_discovery(
     changed, as after most discoveries. A path that several shards' ingesters met is stored by one of them.
     """
     mine = [each for each in paths if lease.shards.hold_path(each.subject)]
-    with reading(engine) as connection:
-        more = registry.replaced_file(connection, lease.base_dir_id, lease.shards) is not None
-        quiet = not more and ingest_log.path_problems_are(connection, lease.base_dir_id, mine, lease.shards)
+    with reading(engine) as session:
+        more = registry.replaced_file(session, lease.base_dir_id, lease.shards) is not None
+        quiet = not more and ingest_log.path_problems_are(session, lease.base_dir_id, mine, lease.shards)
     if quiet:
         return
-    with writing_under(engine, lease) as (connection, now):
-        ingest_log.set_path_problems(connection, lease.base_dir_id, mine, now, lease.shards)
+    with writing_under(engine, lease) as (session, now):
+        ingest_log.set_path_problems(session, lease.base_dir_id, mine, now, lease.shards)
     while more and not should_stop():
-        with writing_under(engine, lease) as (connection, _):
-            more = file_rows.remove_replaced(connection, lease.base_dir_id, lease.shards, rows_at_a_time)
+        with writing_under(engine, lease) as (session, _):
+            more = file_rows.remove_replaced(session, lease.base_dir_id, lease.shards, rows_at_a_time)
 
 
 def heartbeat(engine: Engine, lease: Lease, *, searched: bool) -> None:
     """Renew the lease; with `searched`, also note that the base dir was searched in full now."""
-    with writing_under(engine, lease) as (connection, now):
-        clock.agree(connection, lease.base_dir_id, now)
+    with writing_under(engine, lease) as (session, now):
+        clock.agree(session, lease.base_dir_id, now)
         if searched:
-            registry.note_discovery(connection, lease.base_dir_id, lease.shards, now)
+            registry.note_discovery(session, lease.base_dir_id, lease.shards, now)
 
 
 def refresh_quiet_jobs(engine: Engine, lease: Lease, live_within_s: float) -> None:
     """Mark live jobs as stalled that have stopped growing."""
     mine = lease.base_dir_id, lease.shards
-    with reading(engine) as connection:
-        if not jobs.quiet_jobs(connection, *mine, database_time(connection), live_within_s):
+    with reading(engine) as session:
+        if not jobs.quiet_jobs(session, *mine, session.now(), live_within_s):
             return
-    with writing_under(engine, lease) as (connection, now):
-        quiet = jobs.quiet_jobs(connection, *mine, now, live_within_s)
-        jobs.refresh_jobs(connection, lease.base_dir_id, quiet, now, live_within_s)
+    with writing_under(engine, lease) as (session, now):
+        quiet = jobs.quiet_jobs(session, *mine, now, live_within_s)
+        jobs.refresh_jobs(session, lease.base_dir_id, quiet, now, live_within_s)
 
 
 def _with_tags_left_out(advance: Advance, full: Collection[FileKey], most_tags: int) -> Advance:
@@ -180,7 +181,7 @@ def _path(file: KnownFile) -> str:
 
 
 def write_events(
-    connection: Connection, advances: Sequence[Advance], most: Settings, now: datetime
+    session: Session, advances: Sequence[Advance], most: Settings, now: datetime
 ) -> tuple[list[Advance], set[int]]:
     """Store lineage events as far as their jobs have room.
 
@@ -190,7 +191,7 @@ def write_events(
     if not jobs:
         return list(advances), jobs
     used: dict[int, _Used] = defaultdict(_Used)
-    for file in lineage.files_of_jobs(connection, jobs):
+    for file in lineage.files_of_jobs(session, jobs):
         used[file.job_id].put(file)
     within: list[Advance] = []
     begun: dict[FileKey, FileLineage] = {}
@@ -204,19 +205,17 @@ def write_events(
             elif not any(event.kind == "user_info" for event in events):
                 counted[key] = extended(before, events, now)
             else:  # one file at a time, because its user-defined values may be large
-                values = lineage.user_info_of(connection, [key])[key]
-                lineage.write_files(
-                    connection, {key: extended(before._replace(user_info=values), events, now)}
-                )
+                values = lineage.user_info_of(session, [key])[key]
+                lineage.write_files(session, {key: extended(before._replace(user_info=values), events, now)})
         within.append(advance)
-    lineage.write_files(connection, begun)
-    lineage.write_files(connection, counted, user_info=False)
-    lineage.write_lineage_events(connection, within)
+    lineage.write_files(session, begun)
+    lineage.write_files(session, counted, user_info=False)
+    lineage.write_lineage_events(session, within)
     return within, jobs
 
 
 def refold(
-    connection: Connection, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
+    session: Session, job_ids: Collection[int], advances: Sequence[Advance], settings: Settings
 ) -> None:
     """Fold the lineage of jobs and store it, with summaries of their metrics.
 
@@ -225,18 +224,18 @@ def refold(
     if not job_ids:
         return
     folded = {each.file.job_id: each.rows.folded for each in advances if each.rows.folded is not None}
-    alone = lineage.jobs_of_one_file(connection, folded)
+    alone = lineage.jobs_of_one_file(session, folded)
     folds = {job: found for job, found in folded.items() if job in alone}
     files: dict[int, list[FileOfJob]] = {job: [] for job in job_ids if job not in alone}
-    for file in lineage.files_of_jobs(connection, files):
+    for file in lineage.files_of_jobs(session, files):
         if file.current:
             files[file.job_id].append(file)
-    lineage.number_evaluations(connection, files.values())
+    lineage.number_evaluations(session, files.values())
     for portion in _portions(files):
-        lineage.replace_lineage(connection, folds | _folds(connection, portion))
+        lineage.replace_lineage(session, folds | _folds(session, portion))
         folds = {}
-    lineage.replace_lineage(connection, folds)
-    write_summaries(connection, job_ids, less_is_better(settings.less_is_better))
+    lineage.replace_lineage(session, folds)
+    write_summaries(session, job_ids, less_is_better(settings.less_is_better))
 
 
 @dataclass(slots=True)
@@ -306,7 +305,7 @@ def _portions(files: Mapping[int, list[FileOfJob]]) -> Iterator[dict[int, list[F
         yield portion
 
 
-def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> dict[int, FoldedLineage]:
+def _folds(session: Session, files: Mapping[int, Sequence[FileOfJob]]) -> dict[int, FoldedLineage]:
     """Fold jobs from the events that count, and the user-defined values of the files that count."""
     bound = {job: binding([file.lineage for file in of_job]) for job, of_job in files.items()}
     places = {
@@ -314,9 +313,9 @@ def _folds(connection: Connection, files: Mapping[int, Sequence[FileOfJob]]) -> 
         for job, (found, _) in bound.items()
         for kind, (number, at) in found.items()
     }
-    contents = lineage.event_contents(connection, places.values())
+    contents = lineage.event_contents(session, places.values())
     counting = {job: [file.key for file in files[job][first:]] for job, (_, first) in bound.items()}
-    users = lineage.user_info_of(connection, [key for keys in counting.values() for key in keys])
+    users = lineage.user_info_of(session, [key for keys in counting.values() for key in keys])
     folds = {}
     for job, (found, _) in bound.items():
         user: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.eventlog.formats import format_of
@@ -28,6 +28,7 @@ from lineage_store.ingest.scan.survey import next_generation
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
 from lineage_store.store.schema.tables import log_file
@@ -48,8 +49,8 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
     if not first:
         return []
     wanted = {(each.file.job_id, each.after.likeness or 0) for each in first}
-    with reading(engine) as connection:
-        known = file_rows.alike(connection, wanted)
+    with reading(engine) as session:
+        known = file_rows.alike(session, wanted)
     if not known and len(wanted) == len(first):
         return []
     originals: dict[tuple[int, int | None], list[KnownFile]] = defaultdict(list)
@@ -65,11 +66,11 @@ def set_aside(engine: Engine, lease: Lease, advances: Sequence[Advance]) -> list
             insort(alike, each.after, key=lambda file: file.file_no)
     if not found:
         return []
-    with writing_under(engine, lease) as (connection, _):
-        file_rows.mark_copies(connection, found)
-        jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in found})
-        aside = file_rows.of_keys(connection, [file.key for file in found])
-        return registry.with_originals(connection, aside)
+    with writing_under(engine, lease) as (session, _):
+        file_rows.mark_copies(session, found)
+        jobs.stamp(session, lease.base_dir_id, {file.job_id for file in found})
+        aside = file_rows.of_keys(session, [file.key for file in found])
+        return registry.with_originals(session, aside)
 
 
 def _original_of(file: KnownFile, alike: Iterable[KnownFile]) -> KnownFile | None:
@@ -88,36 +89,36 @@ def changed_since(engine: Engine, advances: Sequence[Advance], job_ids: Collecti
     doubtful = [each.file for each in advances if each.file.job_id in job_ids]
     if not doubtful:
         return []
-    with reading(engine) as connection:
-        unchanged = file_rows.unchanged(connection, doubtful)
+    with reading(engine) as session:
+        unchanged = file_rows.unchanged(session, doubtful)
     return [file for file in doubtful if file not in unchanged]
 
 
 def settle(engine: Engine, lease: Lease, compared: Sequence[Compared], settings: Settings) -> list[KnownFile]:
     """Store how copies compare with their originals; return what is to be compared or read next."""
     compared = list({each.file.key: each for each in compared}.values())
-    with writing_under(engine, lease) as (connection, now):
-        unchanged = file_rows.unchanged(connection, [each.file for each in compared])
+    with writing_under(engine, lease) as (session, now):
+        unchanged = file_rows.unchanged(session, [each.file for each in compared])
         valid = [each for each in compared if each.file in unchanged and each.is_news]
         alike = [each for each in valid if each.outcome is not CopyOutcome.OTHER]
-        file_rows.note(connection, [(each.after, each.sight.modified_s) for each in alike])
+        file_rows.note(session, [(each.after, each.sight.modified_s) for each in alike])
         complete = [each for each in alike if each.outcome in (CopyOutcome.WITHIN, CopyOutcome.SAME)]
         for each in complete:
-            _hide_older(connection, each.file, each.original)
+            _hide_older(session, each.file, each.original)
         told = {each.file: [_copied(each.file, each.original)] for each in complete}
-        ingest_log.set_file_problems(connection, lease.base_dir_id, told, now)
+        ingest_log.set_file_problems(session, lease.base_dir_id, told, now)
         again = [
             each.file for each in compared if each.file not in unchanged or each.outcome is CopyOutcome.ALIKE
         ]
         for each in valid:
             if each.outcome is CopyOutcome.OTHER:
-                file_rows.part(connection, each.file, each.original.file_no)
+                file_rows.part(session, each.file, each.original.file_no)
                 again.append(each.file)
             elif each.outcome is CopyOutcome.HOLDS or (each.outcome is CopyOutcome.SAME and _is_better(each)):
-                again += _exchange(connection, lease, each.original, each.after, settings, now)
+                again += _exchange(session, lease, each.original, each.after, settings, now)
         changed = {each.file.job_id for each in valid}
-        jobs.refresh_jobs(connection, lease.base_dir_id, changed, now, settings.live_within_s)
-        return registry.with_originals(connection, file_rows.of_paths(connection, again)) if again else []
+        jobs.refresh_jobs(session, lease.base_dir_id, changed, now, settings.live_within_s)
+        return registry.with_originals(session, file_rows.of_paths(session, again)) if again else []
 
 
 def note_missing(
@@ -127,36 +128,36 @@ def note_missing(
 
     Returns the copies that took over, to be read on.
     """
-    with writing_under(engine, lease) as (connection, now):
-        missing, heirs = _inherit(connection, lease, files, settings, now)
-        file_rows.mark_missing(connection, missing)
+    with writing_under(engine, lease) as (session, now):
+        missing, heirs = _inherit(session, lease, files, settings, now)
+        file_rows.mark_missing(session, missing)
         states = {file: [files[file]] for file in missing}
-        ingest_log.set_file_problems(connection, lease.base_dir_id, states, now)
+        ingest_log.set_file_problems(session, lease.base_dir_id, states, now)
         job_ids = {file.job_id for file in files}
-        jobs.refresh_jobs(connection, lease.base_dir_id, job_ids, now, settings.live_within_s)
+        jobs.refresh_jobs(session, lease.base_dir_id, job_ids, now, settings.live_within_s)
         return heirs
 
 
 def _inherit(
-    connection: Connection, lease: Lease, gone: Collection[KnownFile], settings: Settings, now: datetime
+    session: Session, lease: Lease, gone: Collection[KnownFile], settings: Settings, now: datetime
 ) -> tuple[list[KnownFile], list[KnownFile]]:
     """Let copies take the place of files that are no longer on disk, and forget copies that are not.
 
     Returns the files that have rows which nothing on disk has any more, and those that took over, to be read on.
     """
     lost = [file for file in gone if file.copy_of is None]
-    file_rows.delete_copies(connection, [file for file in gone if file.copy_of is not None])
+    file_rows.delete_copies(session, [file for file in gone if file.copy_of is not None])
     heirs: dict[FileKey, list[KnownFile]] = defaultdict(list)
-    for copy in file_rows.copies_of(connection, [file.key for file in lost]) if lost else ():
+    for copy in file_rows.copies_of(session, [file.key for file in lost]) if lost else ():
         if copy.state == FileState.COPY:
             heirs[copy.job_id, copy.copy_of or 0].append(copy)
     heirs_of = {file: _heir(file, heirs[file.key]) for file in lost if file.current}
     taken: list[KnownFile] = []
     for file, heir in heirs_of.items():
         if heir is not None:
-            taken += _exchange(connection, lease, file, heir, settings, now, is_gone=True)
+            taken += _exchange(session, lease, file, heir, settings, now, is_gone=True)
     missing = [file for file in lost if heirs_of.get(file) is None]
-    return missing, file_rows.of_paths(connection, taken) if taken else []
+    return missing, file_rows.of_paths(session, taken) if taken else []
 
 
 def start_generations(engine: Engine, lease: Lease, files: Sequence[KnownFile]) -> list[KnownFile]:
@@ -168,25 +169,25 @@ def start_generations(engine: Engine, lease: Lease, files: Sequence[KnownFile]) 
     again = [file for file in files if file.copy_of is None]
     if not again:
         return started
-    with writing_under(engine, lease) as (connection, now):
+    with writing_under(engine, lease) as (session, now):
         for file in again:
-            file_rows.abandon(connection, file)
-        new = registry.insert_files(connection, lease.base_dir_id, list(map(next_generation, again)), now)
-        jobs.stamp(connection, lease.base_dir_id, {file.job_id for file in new})
+            file_rows.abandon(session, file)
+        new = registry.insert_files(session, lease.base_dir_id, list(map(next_generation, again)), now)
+        jobs.stamp(session, lease.base_dir_id, {file.job_id for file in new})
         return started + new
 
 
 def _start_over(engine: Engine, lease: Lease, file: KnownFile) -> KnownFile:
     """Have a copy whose bytes have changed read from its first byte, as a new file is."""
-    with writing_under(engine, lease) as (connection, _):
-        file_rows.part(connection, file, 0)
-        jobs.stamp(connection, lease.base_dir_id, {file.job_id})
-        (unread,) = file_rows.of_keys(connection, [file.key])
+    with writing_under(engine, lease) as (session, _):
+        file_rows.part(session, file, 0)
+        jobs.stamp(session, lease.base_dir_id, {file.job_id})
+        (unread,) = file_rows.of_keys(session, [file.key])
         return unread
 
 
 def _exchange(
-    connection: Connection,
+    session: Session,
     lease: Lease,
     original: KnownFile,
     copy: KnownFile,
@@ -196,7 +197,7 @@ def _exchange(
     is_gone: bool = False,
 ) -> list[KnownFile]:
     """Let a copy take the place of its original, unless more was read of that meanwhile; return both paths."""
-    known = {file.key: file for file in file_rows.of_keys(connection, [original.key])}.get(original.key)
+    known = {file.key: file for file in file_rows.of_keys(session, [original.key])}.get(original.key)
     if (
         known is None
         or (known.name, known.current) != (original.name, True)
@@ -204,26 +205,25 @@ def _exchange(
     ):
         return [copy]
     is_gone = is_gone or known.state == FileState.MISSING
-    file_rows.exchange(connection, known, copy, is_gone=is_gone)
-    _hide_older(connection, copy, original)
+    file_rows.exchange(session, known, copy, is_gone=is_gone)
+    _hide_older(session, copy, original)
     heir, job = copy._replace(file_no=original.file_no), [copy.job_id]
-    others = file_rows.copies_of(connection, [original.key])
+    others = file_rows.copies_of(session, [original.key])
     told: dict[KnownFile, list[Finding]] = {heir: []}
     told |= {each: [_copied(each, heir)] for each in others if each.stat_stamp is not None}
-    ingest_log.set_file_problems(connection, lease.base_dir_id, told, now)
-    recompute_supersession(connection, job, None)
-    if copy.kind == "lineage":
-        refold(connection, job, [], settings)
+    ingest_log.set_file_problems(session, lease.base_dir_id, told, now)
+    recompute_supersession(session, job, None)
+    refold(session, job, [], settings)
     return [heir] if is_gone else [heir, known]
 
 
-def _hide_older(connection: Connection, copy: KnownFile, original: KnownFile) -> None:
+def _hide_older(session: Session, copy: KnownFile, original: KnownFile) -> None:
     """Take older generations of a copy out of sight: what they held is no longer on disk."""
     if copy.generation > 1:
         of_path = (log_file.c.job_id == copy.job_id) & (log_file.c.name == copy.name)
         older = of_path & (log_file.c.generation < copy.generation)
-        file_rows.supersede(connection, copy.job_id, older, original.file_no)
-        recompute_supersession(connection, [copy.job_id], None)
+        file_rows.supersede(session, copy.job_id, older, original.file_no)
+        recompute_supersession(session, [copy.job_id], None)
 
 
 def _heir(file: KnownFile, heirs: Iterable[KnownFile]) -> KnownFile | None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import (
@@ -29,7 +29,8 @@ from lineage_store.ingest.scan.discovery import in_snapshots
 from lineage_store.paths import stored_path
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease, holder_name, lives
 from lineage_store.texts import from_stored
 
@@ -61,12 +62,12 @@ def hold_lease(
     """
 
     def acquire() -> Lease:
-        with writing(engine) as connection:
+        with writing(engine) as session:
             lease = leases.acquire(
-                connection, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
+                session, base_dir_id, holder_name(), lasts_s, mode, before_daemons=before_daemons
             )
             if base_dir is not None:
-                confirm_path(connection, base_dir_id, base_dir)
+                confirm_path(session, base_dir_id, base_dir)
             return lease
 
     try:
@@ -81,24 +82,22 @@ def hold_lease(
 
 
 @contextmanager
-def writing_under(
-    engine: Engine, lease: Lease, *, synced: bool = True
-) -> Iterator[tuple[Connection, datetime]]:
+def writing_under(engine: Engine, lease: Lease, *, synced: bool = True) -> Iterator[tuple[Session, datetime]]:
     """Begin a write transaction, with the database's time in it. Raises LeaseLostError when the lease is lost."""
-    with writing(engine, synced=synced) as connection:
-        yield connection, leases.confirm(connection, lease)
+    with writing(engine, synced=synced) as session:
+        yield session, leases.confirm(session, lease)
 
 
 def divide(engine: Engine, base_dir_id: int, count: int, lasts_s: float) -> None:
     """Divide a base dir into `count` shards, taking the lease from daemons. Raises LeaseHeldError, LeaseLostError."""
-    with reading(engine) as connection:
-        if leases.shard_count(connection, base_dir_id) == count:
+    with reading(engine) as session:
+        if leases.shard_count(session, base_dir_id) == count:
             return
     with (
         hold_lease(engine, base_dir_id, lasts_s, mode="once", before_daemons=True) as lease,
-        writing(engine) as connection,
+        writing(engine) as session,
     ):
-        leases.set_shard_count(connection, lease, count)
+        leases.set_shard_count(session, lease, count)
 
 
 def _await_end(
@@ -112,8 +111,8 @@ def _await_end(
     while time.monotonic() + held.ends_in_s < ends_at + _SIGN_OF_LIFE_S and not stop_waiting():
         time.sleep(_LOOK_EVERY_S)
         try:
-            with reading(engine) as connection:
-                leases.last(connection, base_dir_id)
+            with reading(engine) as session:
+                leases.last(session, base_dir_id)
             return
         except LeaseHeldError as error:
             held = error
@@ -123,8 +122,8 @@ def _await_end(
 def release_lease(engine: Engine, lease: Lease) -> None:
     """Release a lease. When the database fails, the lease expires by itself."""
     try:
-        with writing(engine) as connection:
-            leases.release(connection, lease)
+        with writing(engine) as session:
+            leases.release(session, lease)
     except (DatabaseUnavailableError, DBAPIError):
         return
 
@@ -134,22 +133,22 @@ def release_lease(engine: Engine, lease: Lease) -> None:
 
 def is_known(engine: Engine, base_dir: Path) -> bool:
     """Whether the store knows the base dir."""
-    with reading(engine) as connection:
-        return registry.base_dir_id(connection, stored_path(base_dir)) is not None
+    with reading(engine) as session:
+        return registry.base_dir_id(session, stored_path(base_dir)) is not None
 
 
 def known_at(engine: Engine, base_dir_id: int) -> str | None:
     """Return the other base dir that has the most jobs in common with this one; None when there is none."""
-    with reading(engine) as connection:
-        paths = dict(registry.base_dirs(connection))
-        same = registry.same_jobs(connection, base_dir_id) if len(paths) > 1 else {}
+    with reading(engine) as session:
+        paths = dict(registry.base_dirs(session))
+        same = registry.same_jobs(session, base_dir_id) if len(paths) > 1 else {}
     return from_stored(paths[max(same, key=lambda other: same[other])]) if same else None
 
 
 def overlapping(engine: Engine, base_dir: Path, *, besides: int | None = None) -> str | None:
     """Return a known base dir with jobs, other than `besides`, above or below a path; None if there is none."""
-    with reading(engine) as connection:
-        found = _neighbours(connection, base_dir, besides).items()
+    with reading(engine) as session:
+        found = _neighbours(session, base_dir, besides).items()
         return next((other for other, has_jobs in found if has_jobs), None)
 
 
@@ -171,34 +170,34 @@ def refuse_unfit(engine: Engine, base_dir: Path, *, besides: int | None = None) 
 
 def register(engine: Engine, base_dir: Path) -> int:
     """Return the id of a base dir, registering it if need be. Raises LineageParamSummaryPathError as `refuse_unfit`."""
-    with reading(engine) as connection:
-        known = registry.base_dir_id(connection, stored_path(base_dir))
+    with reading(engine) as session:
+        known = registry.base_dir_id(session, stored_path(base_dir))
     if known is not None:
         return known
     refuse_unfit(engine, base_dir)
-    with writing(engine) as connection:
-        drop_empty_neighbours(connection, base_dir)
-        return registry.ensure_base_dir(connection, stored_path(base_dir), database_time(connection))
+    with writing(engine) as session:
+        drop_empty_neighbours(session, base_dir)
+        return registry.ensure_base_dir(session, stored_path(base_dir), session.now())
 
 
-def confirm_path(connection: Connection, base_dir_id: int, base_dir: Path) -> None:
+def confirm_path(session: Session, base_dir_id: int, base_dir: Path) -> None:
     """Raise LeaseLostError when a base dir, whose lease was just acquired, is no longer at its path."""
-    if registry.base_dir_id(connection, stored_path(base_dir)) != base_dir_id:
+    if registry.base_dir_id(session, stored_path(base_dir)) != base_dir_id:
         raise LeaseLostError(f"The base dir {base_dir} was moved or forgotten just now.", hint="Try again.")
 
 
-def drop_empty_neighbours(connection: Connection, base_dir: Path) -> None:
+def drop_empty_neighbours(session: Session, base_dir: Path) -> None:
     """Forget base dirs without jobs that lie above or below a path."""
-    for other, has_jobs in _neighbours(connection, base_dir).items():
+    for other, has_jobs in _neighbours(session, base_dir).items():
         if not has_jobs:
-            registry.forget_base_dir(connection, stored_path(Path(other)))
+            registry.forget_base_dir(session, stored_path(Path(other)))
 
 
 def _refuse_moved(engine: Engine, base_dir: Path) -> None:
     """Raise LineageParamSummaryPathError for a path from which a base dir was moved, unless it now has other jobs."""
-    with reading(engine) as connection:
-        found = registry.moved_to(connection, stored_path(base_dir))
-        known = registry.next_known(connection, found[0], "", None)[0] if found else []
+    with reading(engine) as session:
+        found = registry.moved_to(session, stored_path(base_dir))
+        known = registry.next_known(session, found[0], "", None)[0] if found else []
     places = (base_dir / from_stored(file.train_id) / from_stored(file.name) for file in known)
     if found and (not os.path.isdir(base_dir) or any(map(os.path.exists, places))):
         raise LineageParamSummaryPathError(
@@ -207,12 +206,12 @@ def _refuse_moved(engine: Engine, base_dir: Path) -> None:
         )
 
 
-def _neighbours(connection: Connection, base_dir: Path, besides: int | None = None) -> dict[str, bool]:
+def _neighbours(session: Session, base_dir: Path, besides: int | None = None) -> dict[str, bool]:
     """Known base dirs above and below a path, and whether each has jobs."""
     path = str(base_dir)
     return {
-        other: registry.has_jobs(connection, other_id)
-        for other_id, stored in registry.base_dirs(connection)
+        other: registry.has_jobs(session, other_id)
+        for other_id, stored in registry.base_dirs(session)
         if other_id != besides and _overlap(path, other := from_stored(stored))
     }
 

@@ -34,7 +34,7 @@ from lineage_store.plain_values import LARGEST_INTEGER
 from lineage_store.program import Limit
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading, require_writable
+from lineage_store.store.database.db import reading, require_writable
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import FileKey, KnownFile
 from lineage_store.store.writes import file_rows, ingest_log, jobs
@@ -93,8 +93,8 @@ def _ingest_part(this: Ingester, todo: Survey, before: Counts) -> Counts:
     if todo.missing:
         todo = _mark_missing(this, todo)
     if todo.owners:
-        with writing_under(this.engine, this.lease) as (connection, _):
-            registry.note_owners(connection, this.lease.base_dir_id, todo.owners)
+        with writing_under(this.engine, this.lease) as (session, _):
+            registry.note_owners(session, this.lease.base_dir_id, todo.owners)
     counts, settings = before.found(todo.counts), this.settings
     if not (todo.changed or todo.new or this.is_busy):
         return counts
@@ -178,9 +178,9 @@ def _read_and_write(this: Ingester, queue: FileQueue, todo: Survey, counts: Coun
 
 def _put_in_queue(this: Ingester, queue: FileQueue, todo: Survey, seconds: float) -> Limit:
     """Put what a survey found in the queue, new files when they are registered; return the limit of the pass."""
-    with reading(this.engine) as connection:
-        limit = queue.begin_pass(database_time(connection), seconds)
-        changed = registry.with_originals(connection, [file for file, _ in todo.changed])
+    with reading(this.engine) as session:
+        limit = queue.begin_pass(session.now(), seconds)
+        changed = registry.with_originals(session, [file for file, _ in todo.changed])
     queue.add_changed(zip(changed, (size for _, size in todo.changed), strict=True))
     # New files are registered before any is read, so that the store tells at once what it lacks.
     most = this.settings.batch_files
@@ -200,8 +200,8 @@ def _put_in_queue(this: Ingester, queue: FileQueue, todo: Survey, seconds: float
 def _look_up_some(this: Ingester, queue: FileQueue) -> None:
     """Look up the new files that are read soon."""
     while new := queue.next_new(this.settings.batch_files):
-        with reading(this.engine) as connection:
-            queue.add_looked_up(registry.registered(connection, this.lease.base_dir_id, new))
+        with reading(this.engine) as session:
+            queue.add_looked_up(registry.registered(session, this.lease.base_dir_id, new))
 
 
 def _note_sizes(this: Ingester, queue: FileQueue, todo: Survey) -> None:
@@ -212,10 +212,10 @@ def _note_sizes(this: Ingester, queue: FileQueue, todo: Survey) -> None:
         if file.byte_offset + more > file.size_bytes and file in queue
     ]
     if waiting:
-        with writing_under(this.engine, this.lease) as (connection, now):
-            file_rows.note_sizes(connection, waiting, now)
+        with writing_under(this.engine, this.lease) as (session, now):
+            file_rows.note_sizes(session, waiting, now)
             job_ids, live_within_s = {file.job_id for file, _ in waiting}, this.settings.live_within_s
-            jobs.refresh_jobs(connection, this.lease.base_dir_id, job_ids, now, live_within_s)
+            jobs.refresh_jobs(session, this.lease.base_dir_id, job_ids, now, live_within_s)
 
 
 def _without_copies(this: Ingester, queue: FileQueue, batch: Batch) -> Batch:
@@ -253,8 +253,8 @@ def _to_read_next(this: Ingester, queue: FileQueue, batch: Batch) -> list[KnownF
     engine, lease = this.engine, this.lease
     following = list[KnownFile]()
     if anew := [each.file.key for each in batch.advances if each.completes_generation]:
-        with reading(engine) as connection:
-            following += registry.with_originals(connection, file_rows.copies_of(connection, anew))
+        with reading(engine) as session:
+            following += registry.with_originals(session, file_rows.copies_of(session, anew))
     if queue.compared or batch.compared:
         compared, queue.compared = [*queue.compared, *batch.compared], []
         # A file that has more to be read cannot change places with its copy.
@@ -277,8 +277,8 @@ class PassRecord:
 
     def __init__(self, engine: Engine, lease: Lease, history: int) -> None:
         self._engine, self._lease, self._history = engine, lease, history
-        with reading(engine) as connection:
-            self._started = database_time(connection)
+        with reading(engine) as session:
+            self._started = session.now()
         self._part_ends, self._recorded = time.monotonic() + PART_S, Counts()
         self._outcome: Counts | None = None
 
@@ -299,8 +299,8 @@ class PassRecord:
 
     def _write(self, so_far: Counts) -> None:
         counts, lease = so_far.since(self._recorded), self._lease
-        with writing_under(self._engine, lease) as (connection, now):
-            left = registry.unfinished(connection, lease.base_dir_id)
+        with writing_under(self._engine, lease) as (session, now):
+            left = registry.unfinished(session, lease.base_dir_id)
             row = {
                 "base_dir_id": lease.base_dir_id,
                 "started_at": self._started,
@@ -313,7 +313,7 @@ class PassRecord:
                 **asdict(left),
             }
             history, took_s = self._history, counts.batches_s
-            ingest_log.write_cycle(connection, row, history, batches=counts.batches, batches_s=took_s)
+            ingest_log.write_cycle(session, row, history, batches=counts.batches, batches_s=took_s)
         self._started, self._recorded = now, so_far
 
 
@@ -389,9 +389,9 @@ def run_listing(base_dir: Path, run: Callable[[], T]) -> T:
 
 
 def _report(engine: Engine, base_dir: Path, base_dir_id: int, counts: Counts, seconds: float) -> IngestReport:
-    with reading(engine) as connection:
-        jobs = registry.job_count(connection, base_dir_id)
-        left = registry.unfinished(connection, base_dir_id)
+    with reading(engine) as session:
+        jobs = registry.job_count(session, base_dir_id)
+        left = registry.unfinished(session, base_dir_id)
     pending_bytes = left.pending_bytes - left.waiting_bytes
     return IngestReport(
         str(base_dir), counts, jobs, pending_bytes, left.problems, seconds, left.waiting_files

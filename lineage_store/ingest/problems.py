@@ -43,11 +43,11 @@ def missing_files(
         return {file: _missing(root, relative_path(file.train_id, file.name)) for file in files}
 
 
-def poisonous_file(path: str, reason: str, failed_reads: int) -> Finding:
+def quarantined_file(path: str, reason: str, failed_reads: int) -> Finding:
     """Return the finding about a log file whose reading failed the reader `failed_reads` times in a row."""
     left = MOST_FAILED_READS - failed_reads
     case = "again" if left > 0 else ""
-    return finding("poisonous_file", path, case=case, reason=reason, times=failed_reads, left=left)
+    return finding("quarantined_file", path, case=case, reason=reason, times=failed_reads, left=left)
 
 
 def path_problems(base_dir: Path, paths: Mapping[str, OSError]) -> list[Finding]:

@@ -31,7 +31,7 @@ from lineage_store.ingest.scan.directory_cache import DirectoryCache, new_cache
 from lineage_store.ingest.scan.survey import Scope, Survey, find_files, survey, survey_changes
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, is_read_only, reading
+from lineage_store.store.database.db import is_read_only, reading
 from lineage_store.worker import ReaderStuckError
 
 log = logging.getLogger(__name__)
@@ -104,8 +104,8 @@ def _refresh(
 def _read_lineage(engine: Engine, base_dir: Path, settings: Settings, only: Collection[str] | None) -> None:
     """Acquire the lease only when something has changed; of a whole base dir, a cache shows that at little cost."""
     base_dir_id = base_dirs.register(engine, base_dir)
-    with reading(engine) as connection:
-        last = leases.last(connection, base_dir_id)
+    with reading(engine) as session:
+        last = leases.last(session, base_dir_id)
     scope = Scope(engine, base_dir, base_dir_id, settings, LINEAGE)
     cache = _cache_of(engine, base_dir, settings, last) if only is None else None
     todo = _survey_lineage(scope, cache, only)
@@ -157,12 +157,12 @@ def _still_behind(
 ) -> dict[tuple[str, str], int]:
     """Return which of some files, by train id and name, the leader has not read up to these sizes."""
     jobs = {train_id for train_id, _ in sizes}
-    with reading(engine) as connection:
-        base_dir_id = registry.base_dir_id(connection, paths.stored_path(base_dir))
+    with reading(engine) as session:
+        base_dir_id = registry.base_dir_id(session, paths.stored_path(base_dir))
         if base_dir_id is None:
             return dict(sizes)
-        known = registry.known_files(connection, base_dir_id, only=jobs)
-        removed = registry.removed_among(connection, base_dir_id, jobs)
+        known = registry.known_files(session, base_dir_id, only=jobs)
+        removed = registry.removed_among(session, base_dir_id, jobs)
     looked_at = {
         (file.train_id, file.name): file.size_bytes for file in known if file.stat_stamp or file.suspect_since
     }
@@ -176,11 +176,11 @@ def _still_behind(
 def _age(engine: Engine, base_dir: Path) -> str:
     """Say in words how old the store's content of a base dir is, and who leads it."""
     try:
-        with reading(engine) as connection:
-            base_dir_id = registry.base_dir_id(connection, paths.stored_path(base_dir)) or 0
-            looked = registry.discovered_at(connection, base_dir_id)
-            leader = leases.leader(connection, base_dir_id)
-            now = database_time(connection)
+        with reading(engine) as session:
+            base_dir_id = registry.base_dir_id(session, paths.stored_path(base_dir)) or 0
+            looked = registry.discovered_at(session, base_dir_id)
+            leader = leases.leader(session, base_dir_id)
+            now = session.now()
     except DatabaseUnavailableError:
         return "its age is unknown"
     by = f"followed by {leader}" if leader else "no daemon follows it"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.config import Settings
@@ -37,7 +37,8 @@ from lineage_store.store.catalog.retention import (
     has_policies,
     thinnable,
 )
-from lineage_store.store.database.db import apart, database_time, reading, writing
+from lineage_store.store.database.db import apart, reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import ALL, Lease, Shards, holder_name
 from lineage_store.store.writes import removal, thinning
 from lineage_store.store.writes.removal import Cause
@@ -66,19 +67,19 @@ def look_up_expired(
     engine: Engine, base_dir_id: int, settings: Settings, shards: Shards = ALL
 ) -> ExpiredJobs:
     """Look up which jobs policies remove now, and store what waits for a person."""
-    with reading(engine) as connection:
-        now = database_time(connection)
-        off_s = clock.off_s(connection, base_dir_id, now) if has_policies(settings) else None
+    with reading(engine) as session:
+        now = session.now()
+        off_s = clock.off_s(session, base_dir_id, now) if has_policies(settings) else None
         limit, named = NAMED_AT_A_TIME, list[Expired]()
         if off_s is None:
-            named = expired(connection, base_dir_id, settings, now, limit=limit, shards=shards)
-        noted = removal.noted_waiting(connection, base_dir_id)
-        may_go = removal.may_go(connection, base_dir_id, now) if named or noted.jobs else 0
-        count = count_expired(connection, base_dir_id, settings, now) if named or noted.jobs else 0
+            named = expired(session, base_dir_id, settings, now, limit=limit, shards=shards)
+        noted = removal.noted_waiting(session, base_dir_id)
+        may_go = removal.may_go(session, base_dir_id, now) if named or noted.jobs else 0
+        count = count_expired(session, base_dir_id, settings, now) if named or noted.jobs else 0
     waiting = noted.jobs if off_s is not None else max(0, count - may_go)
     if noted != (waiting, off_s):
-        with writing(engine) as connection:
-            removal.note_waiting(connection, base_dir_id, waiting, off_s, now)
+        with writing(engine) as session:
+            removal.note_waiting(session, base_dir_id, waiting, off_s, now)
     return ExpiredJobs(named[:may_go], len(named) == limit and not waiting, waiting, off_s)
 
 
@@ -102,10 +103,10 @@ def take_out_of_sight(
     Raises LeaseLostError.
     """
     mine = [job for job in named if lead.shards.hold(job.train_id)]
-    with writing_under(engine, lead) as (connection, now):
-        leases.confirm(connection, leaving)
+    with writing_under(engine, lead) as (session, now):
+        leases.confirm(session, leaving)
         places = lead.base_dir_id, leaving.base_dir_id
-        return removal.begin_unchanged(connection, *places, mine, cause, now, number)
+        return removal.begin_unchanged(session, *places, mine, cause, now, number)
 
 
 def policy_cause(named: Sequence[Expired], *, confirmed: bool = False) -> Cause:
@@ -132,8 +133,8 @@ def remove_rows(
         if should_stop():
             return
         began = monotonic()
-        with writing_under(engine, leaving) as (connection, _):
-            more = removal.remove_part(connection, leaving.base_dir_id, rows_at_a_time)
+        with writing_under(engine, leaving) as (session, _):
+            more = removal.remove_part(session, leaving.base_dir_id, rows_at_a_time)
         rest(monotonic() - began)
     partitioning.drop_vacated(engine)
 
@@ -149,10 +150,10 @@ def named_series(
     """Every series of a base dir's shards that the policy names; they are queried page by page."""
     last = (0, 0)
     while True:
-        with reading(engine) as connection:
-            now = database_time(connection)
+        with reading(engine) as session:
+            now = session.now()
             page = thinnable(
-                connection,
+                session,
                 base_dir_id,
                 settings,
                 now,
@@ -168,21 +169,21 @@ def named_series(
 
 def thin_series(engine: Engine, lead: Lease, key: SeriesKey, settings: Settings) -> int:
     """Thin a series, if the policy still names it; return how many samples were deleted. Raises LeaseLostError."""
-    with reading(engine) as connection:
-        named = _named(connection, lead, key, settings)
+    with reading(engine) as session:
+        named = _named(session, lead, key, settings)
         if named is None:
             return 0
-        samples = thinning.read_samples(connection, key)
+        samples = thinning.read_samples(session, key)
     found = thinning.thinned(*samples, settings.keep_thinned_buckets, named.superseded_from)
-    with writing_under(engine, lead) as (connection, _):
-        if _named(connection, lead, key, settings) != named:
+    with writing_under(engine, lead) as (session, _):
+        if _named(session, lead, key, settings) != named:
             return 0
-        return thinning.thin(connection, lead.base_dir_id, named, found)
+        return thinning.thin(session, lead.base_dir_id, named, found)
 
 
-def _named(connection: Connection, lead: Lease, key: SeriesKey, settings: Settings) -> Thinnable | None:
-    now = database_time(connection)
-    found = thinnable(connection, lead.base_dir_id, settings, now, limit=1, shards=lead.shards, only=key)
+def _named(session: Session, lead: Lease, key: SeriesKey, settings: Settings) -> Thinnable | None:
+    now = session.now()
+    found = thinnable(session, lead.base_dir_id, settings, now, limit=1, shards=lead.shards, only=key)
     return found[0] if found else None
 
 
@@ -298,15 +299,15 @@ class Retention:
         every_s = self._settings.keep_every_s if has_policies(self._settings) else math.inf
         self._due = time.monotonic() + every_s
         self._is_to_thin = bool(self._settings.keep_every_step_days) and found.clock_off_s is None
-        with reading(engine) as connection:
-            left = removal.is_leaving(connection, lead.base_dir_id)
+        with reading(engine) as session:
+            left = removal.is_leaving(session, lead.base_dir_id)
         if not (found.named or left) or every_s == math.inf or self._is_over():
             return
-        with writing(engine) as connection:
-            leaving_id = removal.ensure_leaving(connection, lead.base_dir_id, database_time(connection))
-        with writing(engine) as connection:
+        with writing(engine) as session:
+            leaving_id = removal.ensure_leaving(session, lead.base_dir_id, session.now())
+        with writing(engine) as session:
             self._leaving = leases.acquire(
-                connection, leaving_id, holder_name(), self._settings.lease_s, "daemon"
+                session, leaving_id, holder_name(), self._settings.lease_s, "daemon"
             )
         if found.more:
             self._due = 0.0

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.store.admin import client_programs
-from lineage_store.store.database.sql import copying
+from lineage_store.store.database.session import Session, copying
 from lineage_store.store.schema import attestation, descriptions, partitions
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
@@ -293,7 +293,7 @@ def _definitions(script: str, schemas: Set[str]) -> Mapping[tuple[str, str], str
 
 
 def load(
-    connection: Connection,
+    session: Session,
     engine: Engine,
     archive: Path,
     found: Contents,
@@ -308,9 +308,9 @@ def load(
     small = [table.name for table in metadata.sorted_tables if table.name not in partitions.SAMPLE_TABLES]
     sequences = [entry for entry in found.ours if entry.kind == "SEQUENCE SET"]
     some = [*_data_of(found, small), *sequences]
-    _load(connection, engine, archive, some, told)
+    _load(session, engine, archive, some, told)
     before_samples()
-    _load(connection, engine, archive, _data_of(found, partitions.SAMPLE_TABLES), told)
+    _load(session, engine, archive, _data_of(found, partitions.SAMPLE_TABLES), told)
 
 
 def _data_of(found: Contents, tables: Sequence[str]) -> list[Entry]:
@@ -319,7 +319,7 @@ def _data_of(found: Contents, tables: Sequence[str]) -> list[Entry]:
 
 
 def _load(
-    connection: Connection,
+    session: Session,
     engine: Engine,
     archive: Path,
     wanted: Sequence[Entry],
@@ -339,7 +339,7 @@ def _load(
                 if table not in allowed or sorted(names) != sorted(metadata.tables[table].columns.keys()):
                     raise _not_of_a_store(line)
                 told(table)
-                with copying(connection, metadata.tables[table], names) as sink:
+                with copying(session, metadata.tables[table], names) as sink:
                     for some in _rows(script):
                         sink.write(some)
             elif position := _SET_VALUE.fullmatch(line):
@@ -348,7 +348,7 @@ def _load(
                     raise _not_of_a_store(line)
                 set_value = text("SELECT setval(CAST(:name AS regclass), :value, :called)")
                 given = {"name": name, "value": int(position[2]), "called": position[3] == b"true"}
-                connection.execute(set_value, given)
+                session.change(set_value, given)
             else:
                 _refuse_unless_nothing(line)
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, func, select
+from sqlalchemy import URL, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import (
@@ -40,6 +40,7 @@ from lineage_store.store.catalog import registry
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import readers_of
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import attestation, partitions, upgrade
 from lineage_store.store.schema.descriptions import SCHEMA_DOC
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
@@ -144,9 +145,9 @@ def restore(
             else:
                 own, rights = _restore_database(engine, url, source, told)
         left = roles.put_limits_back(engine)
-        with reading(engine) as connection:
-            jobs = connection.execute(select(func.count()).select_from(train_job)).scalar_one()
-            last = connection.execute(select(func.max(ingest_cycle.c.finished_at))).scalar()
+        with reading(engine) as session:
+            jobs = session.value(select(func.count()).select_from(train_job))
+            last = session.value(select(func.max(ingest_cycle.c.finished_at)))
         return Restored(jobs, last, left, own, rights)
     finally:
         engine.dispose()
@@ -203,8 +204,8 @@ def _refuse_laid_out(engine: Engine) -> None:
     """
     if upgrade.is_empty(engine):
         return
-    with reading(engine) as connection:
-        is_partitioned, spread = partitions.is_partitioned(connection), distribution.layout(connection)
+    with reading(engine) as session:
+        is_partitioned, spread = partitions.is_partitioned(session), distribution.layout(session)
         if is_partitioned or spread:
             raise LineageStoreError(
                 f"The store {safe_url(engine.url)} is {'distributed' if spread else 'partitioned'}, "
@@ -216,10 +217,10 @@ def _refuse_laid_out(engine: Engine) -> None:
 
 def _has_contents(engine: Engine) -> bool:
     """Return whether the store has a base dir. Raises LeaseHeldError while an ingester leads one."""
-    with reading(engine) as connection:
-        for number, _ in registry.base_dirs(connection):
-            leases.last(connection, number)
-        return any_row(connection, base_dir)
+    with reading(engine) as session:
+        for number, _ in registry.base_dirs(session):
+            leases.last(session, number)
+        return any_row(session, base_dir)
 
 
 def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> tuple[str, ...]:
@@ -329,20 +330,20 @@ def _restore_database(
     if altered := archives.changed(engine, archive, found):
         raise upgrade.altered_store(named, altered)
     try:
-        with writing(engine) as connection:
-            upgrade.wait_for_turn(connection)
-            connection.exec_driver_sql(f"TRUNCATE {', '.join(metadata.tables)}")
+        with writing(engine) as session:
+            upgrade.wait_for_turn(session)
+            session.change(f"TRUNCATE {', '.join(metadata.tables)}")
             if is_new and found.by_jobs:
-                partitions.cut_empty(connection, found.by_jobs)
-                partitions.create_functions(connection)
-                attestation.mark(connection, upgrade.VERSION_TABLE)
+                partitions.cut_empty(session, found.by_jobs)
+                partitions.create_functions(session)
+                attestation.mark(session, upgrade.VERSION_TABLE)
             archives.load(
-                connection,
+                session,
                 engine,
                 archive,
                 found,
                 told,
-                before_samples=lambda: partitions.ensure(connection, _job_ids(connection)),
+                before_samples=lambda: partitions.ensure(session, _job_ids(session)),
             )
             told("checking")
     except DBAPIError as error:
@@ -361,12 +362,12 @@ def _made_ready(engine: Engine, url: str) -> bool:
         is_new = upgrade.is_empty(engine)
     except UnfinishedCopyError:
         is_new = False
-        with writing(engine) as connection:
-            connection.exec_driver_sql(f"TRUNCATE {', '.join(metadata.tables)}")
-            connection.exec_driver_sql(f"DROP TABLE {upgrade.UNFINISHED_COPY}")
+        with writing(engine) as session:
+            session.change(f"TRUNCATE {', '.join(metadata.tables)}")
+            session.change(f"DROP TABLE {upgrade.UNFINISHED_COPY}")
     upgrade.upgrade(url)
     return is_new
 
 
-def _job_ids(connection: Connection) -> list[int]:
-    return list(connection.execute(select(train_job.c.id)).scalars())
+def _job_ids(session: Session) -> list[int]:
+    return list(session.column(select(train_job.c.id)))

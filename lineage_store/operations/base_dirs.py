@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
@@ -23,6 +23,7 @@ from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading, require_writable, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import Holdings
 from lineage_store.texts import from_stored
@@ -48,9 +49,9 @@ class Move:
 
 def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
     """Return what `move` would do. Raises LineageParamSummaryPathError for a path that `move` never accepts."""
-    with reading(engine) as connection:
-        _refuse_known(connection, base_dir_id, old, new)
-        holdings = removal.holdings(connection, [base_dir_id])
+    with reading(engine) as session:
+        _refuse_known(session, base_dir_id, old, new)
+        holdings = removal.holdings(session, [base_dir_id])
     base_dirs.refuse_unfit(engine, new, besides=base_dir_id)
     files, absent = _compared(engine, base_dir_id, new)
     return Move(str(old), str(new), holdings, files, len(absent), next(iter(absent), None))
@@ -74,29 +75,29 @@ def move(
         )
     with (
         hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease,
-        writing(engine) as connection,
+        writing(engine) as session,
     ):
-        leases.confirm(connection, lease)
-        _refuse_known(connection, base_dir_id, old, new)
-        removal.rename(connection, base_dir_id, stored_path(old), stored_path(new))
-        base_dirs.drop_empty_neighbours(connection, new)
+        leases.confirm(session, lease)
+        _refuse_known(session, base_dir_id, old, new)
+        removal.rename(session, base_dir_id, stored_path(old), stored_path(new))
+        base_dirs.drop_empty_neighbours(session, new)
     return planned
 
 
-def _refuse_known(connection: Connection, base_dir_id: int, old: Path, new: Path) -> None:
+def _refuse_known(session: Session, base_dir_id: int, old: Path, new: Path) -> None:
     """Raise LineageParamSummaryPathError if the store has jobs at the new path; LeaseHeldError if it is led."""
-    ids = removal.ids_of(connection, stored_path(new))
+    ids = removal.ids_of(session, stored_path(new))
     if not ids:
         return
     for each in ids:
-        leases.last(connection, each)
-    held = removal.holdings(connection, ids)
+        leases.last(session, each)
+    held = removal.holdings(session, ids)
     if old == new:
         raise LineageParamSummaryPathError(
             f"The store knows {old} by this name already.", hint="There is nothing to do."
         )
     annotated = held.annotated + held.of_removed
-    same = registry.same_jobs(connection, ids[0]).get(base_dir_id, 0)
+    same = registry.same_jobs(session, ids[0]).get(base_dir_id, 0)
     if held.jobs and same == held.jobs and not annotated:
         is_there = f"its {held.jobs:,} jobs are the same files as those of {old}, without labels or remarks"
         hint = f"They were read twice: `lineage-store forget {new}`, then move {old} there."
@@ -149,14 +150,14 @@ def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | Non
     ids, found = _known(engine, base_dir)
     for base_dir_id in ids:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once") as lease:
-            with writing(engine) as connection:
-                leases.confirm(connection, lease)
-                removal.begin_forgetting(connection, base_dir_id, stored_path(base_dir))
+            with writing(engine) as session:
+                leases.confirm(session, lease)
+                removal.begin_forgetting(session, base_dir_id, stored_path(base_dir))
             remove_rows(engine, lease, settings.batch_rows)
     return found
 
 
 def _known(engine: Engine, base_dir: Path) -> tuple[list[int], Holdings | None]:
-    with reading(engine) as connection:
-        ids = removal.ids_of(connection, stored_path(base_dir))
-        return ids, removal.holdings(connection, ids) if ids else None
+    with reading(engine) as session:
+        ids = removal.ids_of(session, stored_path(base_dir))
+        return ids, removal.holdings(session, ids) if ids else None

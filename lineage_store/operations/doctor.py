@@ -76,10 +76,10 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
                 yield from _pages(url)
                 yield from _layout(engine)
                 is_less = less_is_better(settings.less_is_better)
-                with reading(engine) as connection:
-                    yield from registry.known_twice(connection)
-                    yield from retention.waiting(connection)
-                    for metric, jobs in audit.chosen_otherwise(connection, is_less):
+                with reading(engine) as session:
+                    yield from registry.known_twice(session)
+                    yield from retention.waiting(session)
+                    for metric, jobs in audit.chosen_otherwise(session, is_less):
                         yield finding("other_best", THE_STORE, metric=metric, jobs=jobs)
             yield from _server(engine)
             if standby is not None:
@@ -155,8 +155,8 @@ def _attested(engine: Engine, url: str) -> tuple[Attested, bool]:
 
 def layout_of(engine: Engine) -> str:
     """Describe a partitioned or distributed store in a sentence; an empty text for any other store."""
-    with reading(engine) as connection:
-        found, spread = partitions.layouts(connection), distribution.layout(connection)
+    with reading(engine) as session:
+        found, spread = partitions.layouts(session), distribution.layout(session)
     if not found:
         return str(spread or "")
     jobs, count = next(iter(found.values()))
@@ -166,10 +166,10 @@ def layout_of(engine: Engine) -> str:
 def _layout(engine: Engine) -> Iterator[Finding]:
     if words := layout_of(engine):
         yield _ok("layout", words)
-    with reading(engine) as connection:
-        if distribution.layout(connection):
-            yield from distribution.ill_settings(connection)
-        if partitions.is_changing(connection):
+    with reading(engine) as session:
+        if distribution.layout(session):
+            yield from distribution.ill_settings(session)
+        if partitions.is_changing(session):
             yield finding("unfinished_layout", THE_STORE)
 
 
@@ -180,8 +180,8 @@ def _server(engine: Engine) -> Iterator[Finding]:
         major = int((engine.dialect.server_version_info or (0,))[0])
     if major < LEAST_POSTGRESQL:
         yield finding("old_server", THE_STORE, found=major, needed=LEAST_POSTGRESQL)
-    with reading(engine) as connection:
-        reachable = writing_functions_of_readers(connection)
+    with reading(engine) as session:
+        reachable = writing_functions_of_readers(session)
     for role, functions in reachable.items():
         yield finding("writing_reader", THE_STORE, role=role, functions=", ".join(functions))
 
@@ -254,9 +254,9 @@ def _leaders(url: str) -> dict[Path, str | None]:
         with _opened(url) as engine:
             if upgrade.is_empty(engine):
                 return {}
-            with reading(engine) as connection:
-                known = registry.base_dirs(connection)
-                return {Path(from_stored(path)): leases.leader(connection, number) for number, path in known}
+            with reading(engine) as session:
+                known = registry.base_dirs(session)
+                return {Path(from_stored(path)): leases.leader(session, number) for number, path in known}
     except MindInsightException:
         return {}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Integer, Text, column, func, select, table, text
+from sqlalchemy import Engine, Integer, Text, column, func, select, table, text
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError
@@ -27,7 +27,8 @@ from lineage_store.query.status import problem_of, read_backlogs, read_shards, v
 from lineage_store.store.admin.obstacles import obstacle_to
 from lineage_store.store.catalog import registry, retention
 from lineage_store.store.database import db
-from lineage_store.store.database.db import Page, database_time, reading, sqlite_path
+from lineage_store.store.database.db import Page, reading, sqlite_path
+from lineage_store.store.database.session import Session
 from lineage_store.store.database.standby import Replay
 from lineage_store.store.opened import default_url
 from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, base_dir, ingest_total, metadata, series
@@ -63,18 +64,18 @@ def findings(
     cannot read it. If nothing is read and the store cannot be written to, the cause is also returned. For all base
     dirs, those in `wanted` that the store does not know are findings, too.
     """
-    with db.reading(engine) as connection:
-        stored = read_stored(connection, base_dir, within_s=within_s)
+    with db.reading(engine) as session:
+        stored = read_stored(session, base_dir, within_s=within_s)
     return complete(engine, base_dir, wanted, stored)
 
 
-def read_stored(connection: Connection, base_dir: Path | None, *, within_s: float) -> StoredHealth:
+def read_stored(session: Session, base_dir: Path | None, *, within_s: float) -> StoredHealth:
     """Read what the store tells, in the caller's transaction."""
     stored = None if base_dir is None else to_stored(str(base_dir))
     return StoredHealth(
-        read_findings(connection, stored, within_s),
-        {(row["base_dir"], row["shard"]): row["leader"] for row in read_shards(connection, stored)},
-        {Path(from_stored(path)) for _, path in registry.base_dirs(connection)},
+        read_findings(session, stored, within_s),
+        {(row["base_dir"], row["shard"]): row["leader"] for row in read_shards(session, stored)},
+        {Path(from_stored(path)) for _, path in registry.base_dirs(session)},
     )
 
 
@@ -138,27 +139,27 @@ LONGEST_SEARCH_S = 900.0
 """How old the last search of a led base dir may be: very many directories on a slow disk take minutes to search."""
 
 
-def read_findings(connection: Connection, base_dir: str | None, within_s: float) -> list[Finding]:
+def read_findings(session: Session, base_dir: str | None, within_s: float) -> list[Finding]:
     """Return what is wrong with one base dir (stored path; None: with all).
 
     A base dir without a leader is reported when its last search is more than `within_s` seconds ago.
     """
     here = {} if base_dir is None else {"base_dir": base_dir}
-    base_dirs = view_rows(connection, "v_base_dir", here, "base_dir")
+    base_dirs = view_rows(session, "v_base_dir", here, "base_dir")
     if not base_dirs:
         return [finding("no_base_dir", THE_STORE)]
-    found = [each for row in base_dirs for each in _of_leading(connection, row, within_s)]
-    only = None if base_dir is None else registry.base_dir_id(connection, base_dir)
-    found += retention.waiting(connection, only)
-    found += [each.finding for each in read_backlogs(connection, base_dirs)]
-    return [*found, *_of_ids(connection), *_of_problems(connection, here)]
+    found = [each for row in base_dirs for each in _of_leading(session, row, within_s)]
+    only = None if base_dir is None else registry.base_dir_id(session, base_dir)
+    found += retention.waiting(session, only)
+    found += [each.finding for each in read_backlogs(session, base_dirs)]
+    return [*found, *_of_ids(session), *_of_problems(session, here)]
 
 
-def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float) -> Iterator[Finding]:
+def _of_leading(session: Session, row: Mapping[str, Any], within_s: float) -> Iterator[Finding]:
     subject, leader, searched_at = row["base_dir"], row["leader"], row["discovered_at"]
     unled = row["shards"] - row["led_shards"]
     which = "it" if row["shards"] == 1 else f"{unled} of its {row['shards']} shards"
-    age_s = None if searched_at is None else (database_time(connection) - searched_at).total_seconds()
+    age_s = None if searched_at is None else (session.now() - searched_at).total_seconds()
     if unled and (age_s is None or age_s > within_s):
         searched = "never searched in full" if age_s is None else f"last searched {age_s:,.0f} s ago"
         yield finding("unattended_base_dir", subject, which=which, searched=searched)
@@ -166,18 +167,18 @@ def _of_leading(connection: Connection, row: Mapping[str, Any], within_s: float)
         yield finding("unsearched_base_dir", subject, leader=leader, age_s=age_s)
 
 
-def _of_ids(connection: Connection) -> Iterator[Finding]:
+def _of_ids(session: Session) -> Iterator[Finding]:
     """Yield a finding for each kind of number of which half is used up; an index finds the greatest quickly."""
     with_ids = [each for each in metadata.sorted_tables if "id" in each.c]
     given = {f"rows of {each.name}": select(func.max(each.c.id)) for each in with_ids}
     given["series of a job"] = select(func.max(series.c.series_no)).where(HALF_USED)
     for numbered, greatest in given.items():
-        used = connection.execute(greatest).scalar() or 0
+        used = session.value(greatest) or 0
         if used >= HALF_OF_IDS:
             yield finding("half_of_ids_used", THE_STORE, numbered=numbered, used=used, most=2 * HALF_OF_IDS)
 
 
-def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Finding]:
+def _of_problems(session: Session, here: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each base dir and kind of open problem worse than a note: their count and the newest."""
     base_dir, kind = column("base_dir", Text()), column("kind", Text())
     worse = Severity.SOME_FILES, Severity.STANDSTILL
@@ -187,9 +188,9 @@ def _of_problems(connection: Connection, here: Mapping[str, str]) -> Iterator[Fi
     counted = counted.where(column("resolved_at").is_(None), kind.in_(wrong))
     for name, value in here.items():
         counted = counted.where(column(name) == value)
-    for row in connection.execute(counted.group_by(base_dir, kind).order_by(base_dir, kind)).all():
+    for row in session.rows(counted.group_by(base_dir, kind).order_by(base_dir, kind)):
         these = {"base_dir": row.base_dir, "kind": row.kind, "resolved_at": None}
-        newest = view_rows(connection, "v_ingest_problem", these, "-first_seen_at", "path", page=Page(1))[0]
+        newest = view_rows(session, "v_ingest_problem", these, "-first_seen_at", "path", page=Page(1))[0]
         found = replace(problem_of(newest), subject=row.base_dir)
         if newest["path"] != ".":
             what = f"{found.title}: {row.problems:,}, such as {newest['path']}: {found.what}"
@@ -245,9 +246,9 @@ class Measures:
 def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measures:
     """Measure a store now; `wanted` and `within_s` as for `health.findings`."""
     try:
-        with reading(engine) as connection:
-            stored = read_stored(connection, None, within_s=within_s)
-            found = _read(connection, engine)
+        with reading(engine) as session:
+            stored = read_stored(session, None, within_s=within_s)
+            found = _read(session, engine)
         findings = complete(engine, None, wanted, stored)
     except (DatabaseUnavailableError, DBAPIError) as error:
         return measure_without(engine.url.render_as_string(hide_password=False), error)
@@ -261,18 +262,18 @@ def measure_without(url: str, error: Exception) -> Measures:
     return Measures(False)
 
 
-def _read(connection: Connection, engine: Engine) -> tuple[Any, ...]:
-    rows, now = view_rows(connection, "v_base_dir", {}, "base_dir"), database_time(connection)
-    left_s = {each.base_dir: each.left_s for each in read_backlogs(connection, rows)}
+def _read(session: Session, engine: Engine) -> tuple[Any, ...]:
+    rows, now = view_rows(session, "v_base_dir", {}, "base_dir"), session.now()
+    left_s = {each.base_dir: each.left_s for each in read_backlogs(session, rows)}
     for row in rows:
         row["waiting_s"] = left_s.get(row["base_dir"], 0.0)
         searched = row["discovered_at"]
         row["lag_s"] = None if searched is None else (now - searched).total_seconds()
-    totals = connection.execute(_TOTALS).mappings().all()
-    problems = [(row[0], row[1], row[2]) for row in connection.execute(_PROBLEMS)]
+    totals = [row._mapping for row in session.rows(_TOTALS)]
+    problems = [(row[0], row[1], row[2]) for row in session.rows(_PROBLEMS)]
     path = sqlite_path(engine.url)
     if path is None:
-        return rows, totals, problems, int(connection.execute(_SIZE).scalar_one()), None
+        return rows, totals, problems, int(session.value(_SIZE)), None
     files = [path, beside(path, "-wal")]
     size, disk = sum(file.stat().st_size for file in files if file.exists()), shutil.disk_usage(path)
     return rows, totals, problems, size, Disk(disk.total, disk.free)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, case, column, func, select, table, update
+from sqlalchemy import Engine, case, column, func, select, table, update
 from sqlalchemy.exc import DBAPIError
 
 from lineage_store.errors import DatabaseUnavailableError
@@ -24,8 +24,9 @@ from lineage_store.query.changes import ChangeKind, current, decode, encode, rea
 from lineage_store.query.status import problem_of, view_select
 from lineage_store.states import JobState
 from lineage_store.store.catalog import retention
-from lineage_store.store.database.db import apart, database_time, identity, reading, writing
-from lineage_store.store.database.sql import Key, UtcTime, among, among_rows, upsert
+from lineage_store.store.database.db import apart, identity, reading, writing
+from lineage_store.store.database.session import Session, among, among_rows, upsert
+from lineage_store.store.database.sql import Key, UtcTime
 from lineage_store.store.leases import holder_name, lives
 from lineage_store.store.schema.tables import base_dir, metric, notified, notifier, train_job
 from lineage_store.texts import from_stored, key, to_stored
@@ -85,58 +86,58 @@ class Event:
 
 
 def read_news(
-    connection: Connection, plan: Plan, before: Place, now: datetime
+    session: Session, plan: Plan, before: Place, now: datetime
 ) -> tuple[Iterator[Event], Place, bool]:
     """Return the events since `before`, the place reached, and whether there are more to read at once.
 
     The events are read while they are iterated: problems may be those of very many jobs.
     """
     since = max(before.begun_at, now - REMEMBERED)
-    page = read_changes(connection, decode(before.since), limit=_JOBS_AT_A_TIME)
+    page = read_changes(session, decode(before.since), limit=_JOBS_AT_A_TIME)
     names = [
         (to_stored(change.base_dir), to_stored(change.train_id or ""))
         for change in page.changes
         if change.kind == ChangeKind.CHANGED
     ]
     found = [
-        _of_jobs(connection, plan, names, since, now) if names else (),
-        _lags(connection, now, plan.lag_s) if LAG in plan.kinds else (),
-        _problems(connection, max(since, before.at - MARGIN)) if PROBLEM in plan.kinds else (),
-        _waiting(connection) if PROBLEM in plan.kinds else (),
+        _of_jobs(session, plan, names, since, now) if names else (),
+        _lags(session, now, plan.lag_s) if LAG in plan.kinds else (),
+        _problems(session, max(since, before.at - MARGIN)) if PROBLEM in plan.kinds else (),
+        _waiting(session) if PROBLEM in plan.kinds else (),
     ]
     return chain.from_iterable(found), Place(encode(page.cursor), now, before.begun_at), page.more
 
 
 def _of_jobs(
-    connection: Connection, plan: Plan, names: Sequence[tuple[str, str]], since: datetime, now: datetime
+    session: Session, plan: Plan, names: Sequence[tuple[str, str]], since: datetime, now: datetime
 ) -> Iterator[Event]:
     last = func.coalesce(train_job.c.last_wall_time, train_job.c.last_file_time, 0)
     jobs = select(train_job, base_dir.c.path).join(base_dir, base_dir.c.id == train_job.c.base_dir_id)
     wanted = jobs.where(
-        among_rows(connection, (base_dir.c.path, train_job.c.train_id), names),
+        among_rows(session, (base_dir.c.path, train_job.c.train_id), names),
         train_job.c.last_grown_at >= since - MARGIN,
         last >= (now - REMEMBERED).timestamp(),
     )
-    rows = {row.id: row for row in connection.execute(wanted)}
+    rows = {row.id: row for row in session.rows(wanted)}
     finished = [id_ for id_, row in rows.items() if FINISHED in plan.kinds and row.state == JobState.FINISHED]
     columns: list[Any] = [column("job_id", Key), column("outcome")]
     v_job = select(*columns).select_from(table("v_job"))
-    for id_, outcome in connection.execute(v_job.where(among(connection, columns[0], finished))):
+    for id_, outcome in session.rows(v_job.where(among(session, columns[0], finished))):
         row = rows[id_]
         place = from_stored(row.path), from_stored(row.train_id)
         what = f"It has finished: {outcome}." if outcome else "It has finished."
         details = {"outcome": outcome}
         yield Event(FINISHED, *place, what, row.last_grown_at, str(row.last_file_time), details=details)
     if METRIC in plan.kinds and plan.bounds and rows:
-        yield from _beyond_bounds(connection, plan, rows)
+        yield from _beyond_bounds(session, plan, rows)
 
 
-def _beyond_bounds(connection: Connection, plan: Plan, jobs: dict[int, Any]) -> Iterator[Event]:
+def _beyond_bounds(session: Session, plan: Plan, jobs: dict[int, Any]) -> Iterator[Event]:
     named = {key(to_stored(bound.metric)) for bound in plan.bounds}
     wanted = select(metric.c.job_id, metric.c.name, metric.c.value).where(
-        among(connection, metric.c.job_id, jobs), metric.c.name_key.in_(named), metric.c.value.is_not(None)
+        among(session, metric.c.job_id, jobs), metric.c.name_key.in_(named), metric.c.value.is_not(None)
     )
-    for job_id, name, value in connection.execute(wanted):
+    for job_id, name, value in session.rows(wanted):
         for bound in plan.bounds:
             if bound.metric == from_stored(name) and bound.is_passed_by(value):
                 job = jobs[job_id]
@@ -146,7 +147,7 @@ def _beyond_bounds(connection: Connection, plan: Plan, jobs: dict[int, Any]) -> 
                 yield Event(METRIC, *place, what, job.last_grown_at, str(bound), details=details)
 
 
-def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
+def _problems(session: Session, since: datetime) -> Iterator[Event]:
     """Yield an event for the new problems of each kind of each job, with the newest of them."""
     rows = view_select("v_ingest_problem")
     column = rows.selected_columns
@@ -164,9 +165,9 @@ def _problems(connection: Connection, since: datetime) -> Iterator[Event]:
     ).where(column["first_seen_at"] >= since)
     found = ranked.subquery()
     newest_first = select(found).where(found.c.turn == 1).order_by(found.c.first_seen_at.desc())
-    with connection.execute(newest_first, execution_options={"yield_per": 500}) as read:
-        for row in read.mappings():
-            yield _of_problems(row)
+    for some in session.stream(newest_first, 500):
+        for row in some:
+            yield _of_problems(row._mapping)
 
 
 def _of_problems(row: Mapping[Any, Any]) -> Event:
@@ -187,9 +188,9 @@ def _of_problems(row: Mapping[Any, Any]) -> Event:
     return Event(PROBLEM, *place, f"{found.title}: {what}", found.since, this, share, details)
 
 
-def _waiting(connection: Connection) -> Iterator[Event]:
+def _waiting(session: Session) -> Iterator[Event]:
     """Yield what policies wait for, once for each time that they began to."""
-    for found in retention.waiting(connection):
+    for found in retention.waiting(session):
         details = {
             "problem": found.kind,
             "severity": str(found.severity),
@@ -201,10 +202,10 @@ def _waiting(connection: Connection) -> Iterator[Event]:
         yield Event(PROBLEM, from_stored(found.subject), None, what, found.since, this, found.kind, details)
 
 
-def _lags(connection: Connection, now: datetime, lag_s: float) -> Iterator[Event]:
+def _lags(session: Session, now: datetime, lag_s: float) -> Iterator[Event]:
     searched = func.coalesce(base_dir.c.discovered_at, base_dir.c.created_at, type_=UtcTime())
     wanted = select(base_dir.c.path, searched).where(~base_dir.c.leaving)
-    for path, searched_at in connection.execute(wanted):
+    for path, searched_at in session.rows(wanted):
         if (now - searched_at).total_seconds() > lag_s:
             what = f"It was last searched in full at {iso(searched_at)}."
             yield Event(LAG, from_stored(path), None, what, searched_at, iso(searched_at))
@@ -323,8 +324,8 @@ class Notifier:
     def use(self, plan: Plan | None) -> None:
         """Continue with another plan; a receiver's name that the store does not know gets events from now on."""
         if plan is not None:
-            with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as connection:
-                _begin(connection, plan.name)
+            with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as session:
+                _begin(session, plan.name)
         self._plan, self._failures = plan, 0
         self._woken.set()
 
@@ -342,8 +343,8 @@ class Notifier:
             wait_s = self._once()
         if self._expires_at is None:
             return
-        with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as connection:
-            release(connection, self._holder)
+        with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as session:
+            release(session, self._holder)
 
     def _once(self) -> float:
         """Look for events once and send them; return how many seconds to wait afterwards."""
@@ -378,9 +379,9 @@ class Notifier:
         more = True
         while more and not self._ended and self._holds(plan) and self._looked is not None:
             began = time.monotonic()
-            with reading(self._engine) as connection:
-                events, looked, more = read_news(connection, plan, self._looked, database_time(connection))
-                waiting = self._unsent(connection, plan.name, events)
+            with reading(self._engine) as session:
+                events, looked, more = read_news(session, plan, self._looked, session.now())
+                waiting = self._unsent(session, plan.name, events)
             self._looking_s += time.monotonic() - began
             # One message each time: who has news meanwhile has a turn in the next.
             some, left = waiting.next_message()
@@ -392,18 +393,18 @@ class Notifier:
 
     def _send(self, plan: Plan, some: Sequence[Sent]) -> None:
         deliver(plan, _message(identity(self._engine.url), [each.event for each in some]))
-        with writing(self._engine) as connection:
-            remember(connection, plan.name, [key for each in some for key in each.keys])
+        with writing(self._engine) as session:
+            remember(session, plan.name, [key for each in some for key in each.keys])
         sent_at = time.monotonic()
         self._rests |= {(*each.event.owner, each.event.share): sent_at for each in some if each.event.share}
 
-    def _unsent(self, connection: Connection, name: str, events: Iterator[Event]) -> Waiting:
+    def _unsent(self, session: Session, name: str, events: Iterator[Event]) -> Waiting:
         """Return the events that were not sent yet, without those of jobs of which alike were sent just now."""
         latest = time.monotonic() - JOB_RESTS_S
         self._rests = {owner: at for owner, at in self._rests.items() if at > latest}
         waiting = Waiting()
         while some := {event.key: event for event in islice(events, _EVENTS_AT_A_TIME)}:
-            unsent = untold(connection, name, some)
+            unsent = untold(session, name, some)
             for event_key, event in some.items():
                 if event_key in unsent and (*event.owner, event.share) not in self._rests:
                     waiting.add(event)
@@ -411,19 +412,19 @@ class Notifier:
 
     def _holds(self, plan: Plan) -> bool:
         """Take or renew the right to send; return whether this daemon has it."""
-        with reading(self._engine) as connection:
-            now = database_time(connection)
+        with reading(self._engine) as session:
+            now = session.now()
         if self._looked is not None and self._expires_at is not None and self._expires_at - now > _RENEWED:
             return True
-        with writing(self._engine) as connection:
-            _begin(connection, plan.name)
-            self._looked = take(connection, plan.name, self._holder, _HELD, self._looked)
+        with writing(self._engine) as session:
+            _begin(session, plan.name)
+            self._looked = take(session, plan.name, self._holder, _HELD, self._looked)
         self._expires_at = now + _HELD
         return self._looked is not None
 
 
-def _begin(connection: Connection, name: str) -> None:
-    begin(connection, name, encode(current(connection)))
+def _begin(session: Session, name: str) -> None:
+    begin(session, name, encode(current(session)))
 
 
 def _message(store: str, events: Sequence[Event]) -> bytes:
@@ -455,49 +456,47 @@ class Place:
     """What happened before is never sent."""
 
 
-def begin(connection: Connection, name: str, since: str) -> None:
+def begin(session: Session, name: str, since: str) -> None:
     """Register a notifier that starts at the changes behind `since`; does nothing if the name is registered already."""
-    now = database_time(connection)
+    now = session.now()
     row = {"name": name, "since": since, "looked_at": now, "begun_at": now, "holder": "", "expires_at": now}
-    connection.execute(upsert(connection, notifier, ["name"]), row)
+    session.change(upsert(session, notifier, ["name"]), row)
 
 
-def take(
-    connection: Connection, name: str, holder: str, lasts: timedelta, looked: Place | None
-) -> Place | None:
+def take(session: Session, name: str, holder: str, lasts: timedelta, looked: Place | None) -> Place | None:
     """Acquire or renew the lease of a notifier, and store how far it has `looked`.
 
     Return how far it has looked: the stored place if `holder` did not have the lease before or `looked` is None. Return
     None if another process holds the lease.
     """
-    row = connection.execute(select(notifier).where(notifier.c.name == name).with_for_update()).one()
-    now = database_time(connection)
+    row = session.one(select(notifier).where(notifier.c.name == name).with_for_update())
+    now = session.now()
     if row.holder != holder and row.expires_at > now and lives(row.holder) is not False:
         return None
     if row.holder != holder or looked is None:
         looked = Place(row.since, row.looked_at, row.begun_at)
     values = {"since": looked.since, "looked_at": looked.at, "holder": holder, "expires_at": now + lasts}
-    connection.execute(update(notifier).where(notifier.c.name == name).values(values))
+    session.change(update(notifier).where(notifier.c.name == name).values(values))
     old = (notified.c.notifier == name) & (notified.c.told_at < now - REMEMBERED)
-    connection.execute(notified.delete().where(old))
+    session.change(notified.delete().where(old))
     return looked
 
 
-def release(connection: Connection, holder: str) -> None:
+def release(session: Session, holder: str) -> None:
     """Release the leases of `holder`, so that another process can acquire them at once."""
     mine = update(notifier).where(notifier.c.holder == holder)
-    connection.execute(mine.values(expires_at=database_time(connection)))
+    session.change(mine.values(expires_at=session.now()))
 
 
-def untold(connection: Connection, name: str, keys: Collection[int]) -> set[int]:
+def untold(session: Session, name: str, keys: Collection[int]) -> set[int]:
     """Return which of the events `keys` were not sent yet."""
     told = select(notified.c.event_key).where(notified.c.notifier == name)
-    known = connection.execute(told.where(among(connection, notified.c.event_key, keys))).scalars()
+    known = session.column(told.where(among(session, notified.c.event_key, keys)))
     return set(keys).difference(known)
 
 
-def remember(connection: Connection, name: str, keys: Iterable[int]) -> None:
+def remember(session: Session, name: str, keys: Iterable[int]) -> None:
     """Store that events were sent."""
-    now = database_time(connection)
+    now = session.now()
     rows = [{"notifier": name, "event_key": key, "told_at": now} for key in keys]
-    connection.execute(upsert(connection, notified, ["notifier", "event_key"]), rows)
+    session.change(upsert(session, notified, ["notifier", "event_key"]), rows)

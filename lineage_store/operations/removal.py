@@ -57,7 +57,7 @@ from lineage_store.store.catalog.retention import (
     has_policies,
     removable,
 )
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import Cause
@@ -214,8 +214,8 @@ def total(jobs: Iterable[_Job]) -> Total:
 
 def plan(engine: Engine, base_dir_ids: Sequence[int], clean_up: CleanUp, going: Total) -> RemovalPlan:
     """Return a clean-up in words, beside the number of jobs of the base dirs."""
-    with reading(engine) as connection:
-        jobs, live = all_and_live(connection, base_dir_ids)
+    with reading(engine) as session:
+        jobs, live = all_and_live(session, base_dir_ids)
     return RemovalPlan(clean_up.in_words(), going, jobs, live)
 
 
@@ -227,17 +227,17 @@ def require_names(engine: Engine, base_dirs: Mapping[int, Path], clean_up: Clean
     if not clean_up.condition or not base_dirs:
         return
     condition = parse(clean_up.condition, base_dir=str(next(iter(base_dirs.values()))))
-    with reading(engine) as connection:
-        vocabulary.require(connection, subjects(condition.where), list(base_dirs))
+    with reading(engine) as session:
+        vocabulary.require(session, subjects(condition.where), list(base_dirs))
 
 
 def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
     """Yield every job that the rules select now, by ascending id."""
     after = 0
     while True:
-        with reading(engine) as connection:
-            now = database_time(connection)
-            page = removable(connection, base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
+        with reading(engine) as session:
+            now = session.now()
+            page = removable(session, base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
         if not page:
             return
         yield from page
@@ -275,10 +275,10 @@ def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *
     """
     for base_dir_id, path in base_dirs:
         if confirmed:
-            with writing(engine) as connection:
-                clock.confirm(connection, base_dir_id, database_time(connection))
-        with reading(engine) as connection:
-            off_s = clock.off_s(connection, base_dir_id, database_time(connection))
+            with writing(engine) as session:
+                clock.confirm(session, base_dir_id, session.now())
+        with reading(engine) as session:
+            off_s = clock.off_s(session, base_dir_id, session.now())
         if off_s is not None:
             raise ClockDisagreesError(
                 f"The clock is {clock.in_words(off_s)} the last write of the store to {path}, so nothing is removed "
@@ -292,8 +292,8 @@ def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *
 def removing(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator[tuple[Lease, Lease]]:
     """Hold the leases of a base dir and of its leaving jobs; afterwards, with only the latter, delete their rows."""
     lasts_s = settings.lease_s
-    with writing(engine) as connection:
-        leaving_id = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
+    with writing(engine) as session:
+        leaving_id = removal.ensure_leaving(session, base_dir_id, session.now())
     with hold_lease(engine, leaving_id, lasts_s, mode="once", before_daemons=True) as leaving:
         with hold_lease(engine, base_dir_id, lasts_s, mode="once", before_daemons=True) as lead:
             yield lead, leaving
@@ -309,18 +309,18 @@ def _hide(
     cause: Cause,
     number: int | None,
 ) -> tuple[list[Removable], int | None]:
-    with writing(engine) as connection:
-        now = leases.confirm(connection, lead)
-        page = removable(connection, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
+    with writing(engine) as session:
+        now = leases.confirm(session, lead)
+        page = removable(session, lead.base_dir_id, rules, now, after=after, limit=JOBS_AT_A_TIME)
         jobs = [job.id for job in page]
-        number = removal.begin_removal(connection, lead.base_dir_id, leaving_id, jobs, cause, now, number)
+        number = removal.begin_removal(session, lead.base_dir_id, leaving_id, jobs, cause, now, number)
     return page, number
 
 
 def refuse_unmounted(engine: Engine, base_dir: Path, base_dir_id: int) -> None:
     """Raise LineageParamSummaryPathError if log files seem to be missing only because a share is not mounted."""
-    with reading(engine) as connection:
-        present = any_present(connection, base_dir_id)
+    with reading(engine) as session:
+        present = any_present(session, base_dir_id)
     if os.path.isdir(base_dir) and present:
         return
     raise LineageParamSummaryPathError(
@@ -354,10 +354,10 @@ def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings)
     """
     with (
         hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
-        writing(engine) as connection,
+        writing(engine) as session,
     ):
-        leases.confirm(connection, lease)
-        return removal.lift(connection, base_dir_id, train_id)
+        leases.confirm(session, lease)
+        return removal.lift(session, base_dir_id, train_id)
 
 
 def on_disk(base_dir: Path, train_ids: Collection[str], settings: Settings) -> set[str]:
@@ -379,8 +379,8 @@ def restore_removal(engine: Engine, number: int, settings: Settings) -> Restored
     Takes the lease as `restore` does. Raises LeaseHeldError while another ingest is running,
     LineageParamSummaryPathError if the base dir cannot be listed.
     """
-    with reading(engine) as connection:
-        found = registry.of_removal(connection, number)
+    with reading(engine) as session:
+        found = registry.of_removal(session, number)
     if found is None:
         return None
     base_dir_id, path, train_ids = found
@@ -391,10 +391,10 @@ def restore_removal(engine: Engine, number: int, settings: Settings) -> Restored
         return Restored(str(base_dir), 0, gone)
     with (
         hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease,
-        writing(engine) as connection,
+        writing(engine) as session,
     ):
-        leases.confirm(connection, lease)
-        back = removal.lift_all(connection, base_dir_id, there)
+        leases.confirm(session, lease)
+        back = removal.lift_all(session, base_dir_id, there)
     return Restored(str(base_dir), back, gone)
 
 
@@ -502,9 +502,9 @@ def expired_by(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator
     """Yield every job of a base dir that the policies select now, the oldest first."""
     last = None
     while True:
-        with reading(engine) as connection:
-            now = database_time(connection)
-            page = expired(connection, base_dir_id, settings, now, limit=NAMED_AT_A_TIME, after=last)
+        with reading(engine) as session:
+            now = session.now()
+            page = expired(session, base_dir_id, settings, now, limit=NAMED_AT_A_TIME, after=last)
         yield from page
         if len(page) < NAMED_AT_A_TIME:
             return
@@ -513,8 +513,8 @@ def expired_by(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator
 
 def may_go(engine: Engine, base_dir_id: int) -> int:
     """Return how many jobs of a base dir the policies may remove now without a person's confirmation."""
-    with reading(engine) as connection:
-        return removal.may_go(connection, base_dir_id, database_time(connection))
+    with reading(engine) as session:
+        return removal.may_go(session, base_dir_id, session.now())
 
 
 def carry_out(

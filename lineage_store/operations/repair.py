@@ -77,9 +77,9 @@ def retry(
         jobs = None if only is None else {file.train_id for file in troubled}
         _begin(this, troubled, damaged)
         counts = _pass(this, jobs)
-        with reading(engine) as connection:
+        with reading(engine) as session:
             kept_back = _kept_back(
-                registry.known_files(connection, base_dir_id, {file.train_id for file in damaged})
+                registry.known_files(session, base_dir_id, {file.train_id for file in damaged})
             )
     return Reread(len(troubled), len(damaged), counts.bytes_read, counts.events, kept_back)
 
@@ -91,14 +91,14 @@ def reingest(engine: Engine, base_dir: Path, base_dir_id: int, train_id: str, se
     neither the store nor the disk has such a job.
     """
     with _ingester(engine, base_dir, base_dir_id, settings) as this:
-        with writing(engine) as connection:
-            leases.confirm(connection, this.lease)
-            removal.lift(connection, base_dir_id, train_id)
+        with writing(engine) as session:
+            leases.confirm(session, this.lease)
+            removal.lift(session, base_dir_id, train_id)
         again = begin_anew(this, [train_id])
         counts = _pass(this, [train_id])
-        with reading(engine) as connection:
-            known = registry.job_id(connection, base_dir_id, train_id) is not None
-            kept_back = _kept_back(registry.known_files(connection, base_dir_id, [train_id]))
+        with reading(engine) as session:
+            known = registry.job_id(session, base_dir_id, train_id) is not None
+            kept_back = _kept_back(registry.known_files(session, base_dir_id, [train_id]))
     if not known:
         raise TrainJobNotFoundError(
             f"Neither the store nor {base_dir} has a job {train_id}.", hint="`lineage-store jobs` lists them."
@@ -116,8 +116,8 @@ def begin_anew(this: Ingester, train_ids: Collection[str]) -> int:
 
     Queries return the old generation until the new one has been read.
     """
-    with reading(this.engine) as connection:
-        files = registry.known_files(connection, this.lease.base_dir_id, train_ids)
+    with reading(this.engine) as session:
+        files = registry.known_files(session, this.lease.base_dir_id, train_ids)
     again = [file for file in files if file.byte_offset and file.state != FileState.MISSING]
     _begin(this, files, again)
     return len(again)
@@ -134,9 +134,9 @@ def _ingester(engine: Engine, base_dir: Path, base_dir_id: int, settings: Settin
 
 def _begin(this: Ingester, files: Sequence[KnownFile], anew: Sequence[KnownFile]) -> None:
     """Have the next pass look at `files` again, and read those that are also in `anew` from the start."""
-    with writing(this.engine) as connection:
-        leases.confirm(connection, this.lease)
-        look_again(connection, this.lease.base_dir_id, files)
+    with writing(this.engine) as session:
+        leases.confirm(session, this.lease)
+        look_again(session, this.lease.base_dir_id, files)
     if anew:
         copies.start_generations(this.engine, this.lease, anew)
 
@@ -149,10 +149,10 @@ def _pass(this: Ingester, jobs: Collection[str] | None) -> Counts:
         record.finish(counts)
     more = True
     while more:
-        with writing(this.engine) as connection:
-            leases.confirm(connection, this.lease)
+        with writing(this.engine) as session:
+            leases.confirm(session, this.lease)
             mine = this.lease.base_dir_id, this.lease.shards
-            more = file_rows.remove_replaced(connection, *mine, this.settings.batch_rows)
+            more = file_rows.remove_replaced(session, *mine, this.settings.batch_rows)
     return counts
 
 
@@ -181,19 +181,19 @@ def choose_best(engine: Engine, settings: Settings) -> int:
     Raises LeaseHeldError if an ingester other than a daemon leads a base dir.
     """
     is_less = less_is_better(settings.less_is_better)
-    with reading(engine) as connection:
-        metrics = [metric for metric, _ in audit.chosen_otherwise(connection, is_less)]
-        places = registry.base_dirs(connection) if metrics else []
+    with reading(engine) as session:
+        metrics = [metric for metric, _ in audit.chosen_otherwise(session, is_less)]
+        places = registry.base_dirs(session) if metrics else []
     count = 0
     for base_dir_id, _ in places:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:
-            with reading(engine) as connection:
-                jobs = sorted(audit.jobs_chosen_otherwise(connection, base_dir_id, metrics, is_less))
+            with reading(engine) as session:
+                jobs = sorted(audit.jobs_chosen_otherwise(session, base_dir_id, metrics, is_less))
             for first in range(0, len(jobs), JOBS_AT_A_TIME):
                 some = jobs[first : first + JOBS_AT_A_TIME]
-                with writing(engine) as connection:
-                    leases.confirm(connection, lease)
-                    rewrite_summaries(connection, some, is_less)
-                    revisions.stamp(connection, base_dir_id, some)
+                with writing(engine) as session:
+                    leases.confirm(session, lease)
+                    rewrite_summaries(session, some, is_less)
+                    revisions.stamp(session, base_dir_id, some)
             count += len(jobs)
     return count

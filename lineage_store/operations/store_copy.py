@@ -19,23 +19,15 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import Column as SqlColumn
-from sqlalchemy import Connection, Engine, MetaData, Table, Text, exists, func, literal, select, tuple_
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy import Engine, MetaData, Table, Text, exists, func, literal, select, tuple_
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable, DropTable
 from sqlalchemy.types import Float
 
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.store.admin import planner_statistics
-from lineage_store.store.database.db import (
-    database_time,
-    identity,
-    open_engine,
-    parse_url,
-    reading,
-    safe_url,
-    writing,
-)
-from lineage_store.store.database.sql import Statement, copying, insert_plain, statement_of, upsert
+from lineage_store.store.database.db import identity, open_engine, parse_url, reading, safe_url, writing
+from lineage_store.store.database.session import Query, Session, copying, upsert
 from lineage_store.store.records import Column
 from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.tables import (
@@ -103,8 +95,8 @@ def copy_store(
             told("All rows are copied; now they are compared.")
             changed = _ANEW.format(safe_url(target_url)) if begun else _OWN_LIFE
             rows = _compare(snapshot, target, copied.get(scalar_sample), changed, told)
-            led = select(func.count()).where(ingest_lease.c.expires_at > database_time(snapshot))
-            found = StoreCopy(rows, snapshot.execute(led).scalar_one())
+            led = select(func.count()).where(ingest_lease.c.expires_at > snapshot.now())
+            found = StoreCopy(rows, snapshot.value(led))
         if begun:
             _finish(target)
     finally:
@@ -114,17 +106,17 @@ def copy_store(
 
 
 @contextmanager
-def _snapshot(source: Engine) -> Iterator[Connection]:
-    with reading(source) as connection:
-        if connection.dialect.name == "postgresql":  # it is idle while the target writes
-            connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
-        yield connection
+def _snapshot(source: Engine) -> Iterator[Session]:
+    with reading(source) as session:
+        if session.kind == "postgresql":  # it is idle while the target writes
+            session.change("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield session
 
 
-def _state(store: Connection) -> str:
+def _state(store: Session) -> str:
     """Return a text that changes with the source, because every change of jobs increases its base dir's revision."""
     known = select(base_dir.c.id, base_dir.c.path, base_dir.c.revision).order_by(base_dir.c.id)
-    return json.dumps([list(row) for row in store.execute(known)])
+    return json.dumps([list(row) for row in store.rows(known)])
 
 
 def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_filesystem: bool) -> bool:
@@ -138,70 +130,70 @@ def _begin(target: Engine, url: str, state: str, anew: bool, allow_network_files
                 url, allow_network_filesystem=allow_network_filesystem, when_made=_mark_unfinished
             )
         upgrade.check(target)
-        with reading(target) as connection:
-            if any_row(connection, base_dir) and _state(connection) == state:
+        with reading(target) as session:
+            if any_row(session, base_dir) and _state(session) == state:
                 return False
     except UnfinishedCopyError:
         if anew:
             _clear(target)
-    with writing(target) as connection:
-        _mark_unfinished(connection)
-        if connection.dialect.name == "postgresql":  # a killed process's transaction may still be committing
-            connection.exec_driver_sql(f"LOCK TABLE {_reached.name} IN SHARE ROW EXCLUSIVE MODE")
-        begun = connection.execute(select(_reached.c.key).where(_reached.c.name == "")).scalar()
+    with writing(target) as session:
+        _mark_unfinished(session)
+        if session.kind == "postgresql":  # a killed process's transaction may still be committing
+            session.change(f"LOCK TABLE {_reached.name} IN SHARE ROW EXCLUSIVE MODE")
+        begun = session.value(select(_reached.c.key).where(_reached.c.name == ""))
         if begun is None:
-            _refuse_data(connection)
-            connection.execute(_reached.insert(), {"name": "", "key": state})
+            _refuse_data(session)
+            session.change(_reached.insert(), {"name": "", "key": state})
         elif begun != state:
             raise _changed(target)
     return True
 
 
-def _mark_unfinished(target: Connection) -> None:
-    target.execute(CreateTable(_reached, if_not_exists=True))
+def _mark_unfinished(target: Session) -> None:
+    target.change(CreateTable(_reached, if_not_exists=True))
 
 
-def _refuse_data(connection: Connection) -> None:
+def _refuse_data(session: Session) -> None:
     for table in TABLES:
-        if any_row(connection, table):
+        if any_row(session, table):
             raise LineageStoreError(
-                f"The store {safe_url(connection.engine.url)} is not empty: it has rows in {table.name}.",
+                f"The store {safe_url(session.connection.engine.url)} is not empty: it has rows in {table.name}.",
                 hint="Copy into a new or an empty database.",
             )
 
 
 def _clear(target: Engine) -> None:
-    with writing(target) as connection:
+    with writing(target) as session:
         for table in [_reached, *reversed(TABLES)]:
-            connection.execute(table.delete())
+            session.change(table.delete())
 
 
-def _copy_table(snapshot: Connection, target: Engine, table: Table, told: Told) -> binary_copy.Digest:
+def _copy_table(snapshot: Session, target: Engine, table: Table, told: Told) -> binary_copy.Digest:
     """Copy the rows of a table that are not in the target yet; return a digest of the rows copied now."""
-    with reading(target) as connection:
-        reached = connection.execute(select(_reached.c.key).where(_reached.c.name == table.name)).scalar()
+    with reading(target) as session:
+        reached = session.value(select(_reached.c.key).where(_reached.c.name == table.name))
     count, last, digest = 0, Rows(), binary_copy.Digest(table)
     with closing(row_batches(snapshot, table, reached and json.loads(reached))) as batches:
         found = _telling(batches, snapshot, table, "copied", told)
         for first in found:
             some = chain([first], islice(found, _BATCHES - 1))
-            with writing(target, synced=False) as connection:  # the last transaction syncs all earlier ones
-                for rows in append(connection, table, some, digest):
+            with writing(target, synced=False) as session:  # the last transaction syncs all earlier ones
+                for rows in append(session, table, some, digest):
                     if table is train_job:
-                        partitions.ensure(connection, [row[0] for row in rows])
+                        partitions.ensure(session, [row[0] for row in rows])
                     count, last = count + len(rows), rows
                 row = {"name": table.name, "key": json.dumps(key_of(table, last[-1]))}
-                connection.execute(upsert(connection, _reached, ["name"], ["key"]), row)
+                session.change(upsert(session, _reached, ["name"], ["key"]), row)
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
     return digest
 
 
 def _telling(
-    batches: Iterator[Rows], snapshot: Connection, table: Table, done: str, told: Told
+    batches: Iterator[Rows], snapshot: Session, table: Table, done: str, told: Told
 ) -> Iterator[Rows]:
     """Pass the batches on; every million rows, report their number and the share done, estimated by the key."""
     first = next(iter(table.primary_key.columns))
-    last = snapshot.execute(select(func.max(first))).scalar()
+    last = snapshot.value(select(func.max(first)))
     count, next_at = 0, _TOLD_EACH
     for rows in batches:
         yield rows
@@ -213,7 +205,7 @@ def _telling(
 
 
 def _compare(
-    snapshot: Connection, target: Engine, scalars: binary_copy.Digest | None, hint: str, told: Told
+    snapshot: Session, target: Engine, scalars: binary_copy.Digest | None, hint: str, told: Told
 ) -> dict[str, int]:
     """Compare all rows; return their number by table. Raises LineageStoreError, with the hint, if any differ.
 
@@ -227,9 +219,9 @@ def _compare(
             counts[table.name] = scalars.rows
             continue
         with (
-            reading(target) as connection,
+            reading(target) as session,
             closing(row_batches(snapshot, table)) as of_source,
-            closing(row_batches(connection, table)) as of_target,
+            closing(row_batches(session, table)) as of_target,
         ):
             compared = _telling(of_source, snapshot, table, "compared", told)
             for ours, theirs in zip_longest(compared, of_target):
@@ -247,22 +239,22 @@ def _are_stored(target: Engine, scalars: binary_copy.Digest) -> bool:
     """Return whether the target has exactly these scalars by PostgreSQL's digest; False for SQLite, which has none."""
     if target.dialect.name == "sqlite":
         return False
-    with reading(target) as connection:
-        return binary_copy.digest_of_stored(connection, scalar_sample) == scalars.digest()
+    with reading(target) as session:
+        return binary_copy.digest_of_stored(session, scalar_sample) == scalars.digest()
 
 
 def _finish(target: Engine) -> None:
     """Set the sequences behind the copied ids, and remove the mark of an unfinished copy."""
     planner_statistics.gather(target)
-    with writing(target) as connection:
-        if connection.dialect.name == "postgresql":
+    with writing(target) as session:
+        if session.kind == "postgresql":
             for table in TABLES:
                 if "id" in table.columns:
-                    connection.exec_driver_sql(
+                    session.change(
                         f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), max(id))"  # noqa: S608 - ours
                         f" FROM {table.name} HAVING max(id) IS NOT NULL"
                     )
-        connection.execute(DropTable(_reached))
+        session.change(DropTable(_reached))
 
 
 @contextmanager
@@ -301,7 +293,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def row_batches(
-    connection: Connection, table: Table, after: Sequence[Any] | None = None
+    session: Session, table: Table, after: Sequence[Any] | None = None
 ) -> Generator[Rows, None, None]:
     """Yield the rows behind the key `after`, by ascending key; the order is the same on both databases."""
     key = list(table.primary_key.columns)
@@ -310,29 +302,15 @@ def row_batches(
         last = [literal(value, column.type) for value, column in zip(after, key, strict=True)]
         query = query.where(tuple_(*key) > tuple_(*last))
     if table in SAMPLE_TABLES:
-        yield from _samples(connection, statement_of(query, connection.dialect))
+        yield from session.stream(Query(query), SAMPLES_AT_A_TIME)
         return
-    with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as found:
-        for rows in found.partitions():
-            yield [tuple(row) for row in rows]
+    for rows in session.stream(query, ROWS_AT_A_TIME):
+        yield [tuple(row) for row in rows]
 
 
-def _samples(connection: Connection, query: Statement) -> Iterator[Rows]:
-    """Yield rows as the driver returns them; numbers and texts need no conversion by SQLAlchemy."""
-    failure, is_sqlite = connection.dialect.loaded_dbapi.Error, connection.dialect.name == "sqlite"
-    opened: Any = connection.connection.cursor() if is_sqlite else connection.connection.cursor("copied")
-    try:
-        with closing(opened) as cursor:
-            cursor.execute(query.text, query.arguments({}))
-            while rows := cursor.fetchmany(SAMPLES_AT_A_TIME):
-                yield rows
-    except failure as error:
-        raise DBAPIError.instance(query.text, None, error, failure, dialect=connection.dialect) from error
-
-
-def any_row(connection: Connection, table: Table) -> bool:
+def any_row(session: Session, table: Table) -> bool:
     """Return whether the table has a row."""
-    return bool(connection.execute(select(exists().select_from(table))).scalar())
+    return bool(session.value(select(exists().select_from(table))))
 
 
 def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
@@ -340,7 +318,7 @@ def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
 
 
 def append(
-    connection: Connection, table: Table, several: Iterable[Rows], digest: binary_copy.Digest
+    session: Session, table: Table, several: Iterable[Rows], digest: binary_copy.Digest
 ) -> Iterator[Rows]:
     """Append the batches and yield each of them; all are appended once the iterator is exhausted.
 
@@ -349,22 +327,22 @@ def append(
     names = [column.name for column in table.columns]
     if table not in SAMPLE_TABLES:
         for rows in several:
-            insert_plain(connection, table, [dict(zip(names, row, strict=True)) for row in rows])
+            session.insert(table, [dict(zip(names, row, strict=True)) for row in rows])
             yield rows
-    elif connection.dialect.name == "sqlite":
-        into = str(table.insert().compile(dialect=connection.dialect))
+    elif session.kind == "sqlite":
+        into = str(table.insert().compile(dialect=session.connection.dialect))
         for rows in several:
-            connection.exec_driver_sql(into, rows)
+            session.change(into, rows)
             yield rows
     elif table is scalar_sample:
-        with binary_copy.appending(connection, table) as append_block:
+        with binary_copy.appending(session, table) as append_block:
             for rows in several:
                 columns = _columns(table, rows)
                 append_block(columns)
                 digest.add(columns)
                 yield rows
     else:
-        with copying(connection, table, names) as sink:
+        with copying(session, table, names) as sink:
             for rows in several:
                 for row in rows:
                     sink.write_row(row)

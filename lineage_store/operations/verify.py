@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row
+from sqlalchemy import Engine, Row
 
 from lineage_store.config import Settings
 from lineage_store.errors import UnknownFormatError
@@ -38,6 +38,7 @@ from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.catalog import audit
 from lineage_store.store.catalog.audit import GivenUp
 from lineage_store.store.database.db import reading
+from lineage_store.store.database.session import Session
 from lineage_store.store.records import FileKey
 from lineage_store.store.writes.lineage import current_events
 
@@ -116,19 +117,19 @@ Found = tuple[int | None, str]
 SHOWN_OF_A_SERIES = 3
 
 
-def compare(connection: Connection, walk: Walk, row: Row[Any]) -> Iterator[Found]:
+def compare(session: Session, walk: Walk, row: Row[Any]) -> Iterator[Found]:
     """Yield the differences between a log file and its rows; at most SHOWN_OF_A_SERIES per series."""
     file = row.job_id, row.file_no
-    given_up = audit.given_up(connection, file, row.byte_offset)
+    given_up = audit.given_up(session, file, row.byte_offset)
     yield from _ledger(walk, row, given_up)
-    yield from _lineage_events(connection, walk, file, given_up)
-    known = {(each.plugin, each.tag): each for each in audit.series_rows(connection, file)}
+    yield from _lineage_events(session, walk, file, given_up)
+    known = {(each.plugin, each.tag): each for each in audit.series_rows(session, file)}
     for plugin, tag in (
         sorted(walk.claims.keys() - known.keys()) if "beyond_bounds" not in given_up.within else ()
     ):
         yield None, f"The {plugin} {tag!r} of the file is not in the store."
     for key, series in known.items():
-        yield from islice(_samples(connection, walk, key, series), SHOWN_OF_A_SERIES)
+        yield from islice(_samples(session, walk, key, series), SHOWN_OF_A_SERIES)
 
 
 def _ledger(walk: Walk, row: Row[Any], given_up: GivenUp) -> Iterator[Found]:
@@ -151,10 +152,10 @@ def _ledger(walk: Walk, row: Row[Any], given_up: GivenUp) -> Iterator[Found]:
         yield None, text
 
 
-def _lineage_events(connection: Connection, walk: Walk, file: FileKey, given_up: GivenUp) -> Iterator[Found]:
+def _lineage_events(session: Session, walk: Walk, file: FileKey, given_up: GivenUp) -> Iterator[Found]:
     stored = {
         (each.byte_offset, each.value_index): (each.kind, each.wall_time, each.content)
-        for each in audit.lineage_events(connection, file)
+        for each in audit.lineage_events(session, file)
     }
     written = {(position, index): tuple(rest) for position, index, *rest in walk.lineage}
     for place in sorted(stored.keys() | written.keys()):
@@ -168,14 +169,14 @@ def _lineage_events(connection: Connection, walk: Walk, file: FileKey, given_up:
             yield position, "The lineage event is another one than the store has."
 
 
-def _samples(connection: Connection, walk: Walk, key: Key, series: Row[Any]) -> Iterator[Found]:
+def _samples(session: Session, walk: Walk, key: Key, series: Row[Any]) -> Iterator[Found]:
     name = f"{key[0]} {key[1]!r}"
     has_value = BY_NAME[key[0]].has_value
     columns = SCALAR_COLUMNS if has_value else PAYLOAD_COLUMNS
     counted, left, of_buckets = _Counted(series.superseded_from), 0, list[str]()
-    rows, written = audit.samples(connection, series), walk.claims.of(key)
+    rows, written = audit.samples(session, series), walk.claims.of(key)
     if series.thinned_count:
-        in_buckets = _held_against(audit.buckets(connection, series), written, of_buckets)
+        in_buckets = _held_against(audit.buckets(session, series), written, of_buckets)
         written = counted.written(in_buckets)
     else:
         rows = counted.passed(rows, has_value=has_value)
@@ -314,12 +315,12 @@ def verify(
     sample: int | None = None,
 ) -> Iterator[FileVerdict]:
     """Verify the current log files of a base dir, or of one job (stored id), or `sample` of them at random."""
-    with reading(engine) as connection:
-        keys = audit.file_keys(connection, base_dir_id, train_id, sample)
+    with reading(engine) as session:
+        keys = audit.file_keys(session, base_dir_id, train_id, sample)
     folded = set[int]()
     for key in keys:
-        with reading(engine) as connection:
-            row = audit.file_row(connection, key)
+        with reading(engine) as session:
+            row = audit.file_row(session, key)
         if row is not None:
             yield _verify_file(engine, base_dir, row, settings, folded)
 
@@ -345,29 +346,29 @@ def _verify_file(
 def _follow(engine: Engine, path: str, row: Row[Any], walk: Walk, folded: set[int]) -> FileVerdict:
     """Read up to the bookmark and compare; if the bookmark has moved meanwhile, read on to the new one first."""
     for _ in range(ATTEMPTS):
-        with reading(engine) as connection:
-            given_up = audit.given_up(connection, (row.job_id, row.file_no), row.byte_offset)
+        with reading(engine) as session:
+            given_up = audit.given_up(session, (row.job_id, row.file_no), row.byte_offset)
         if not walk.to(row.byte_offset, given_up):
             return _verdict(path, row, walk.log, _differences(path, walk.faults))
         # Begin the transaction only now: PostgreSQL ends transactions that are idle while a large file is read.
-        with reading(engine) as connection:
-            now = audit.file_row(connection, (row.job_id, row.file_no))
+        with reading(engine) as session:
+            now = audit.file_row(session, (row.job_id, row.file_no))
             if now is None:
                 return _unverified(path, "It was read again meanwhile.")
             if now.byte_offset == row.byte_offset:
-                found = [*walk.faults, *compare(connection, walk, now), *_lineage(connection, now, folded)]
-                thinned = audit.thinned_series(connection, (row.job_id, row.file_no))
+                found = [*walk.faults, *compare(session, walk, now), *_lineage(session, now, folded)]
+                thinned = audit.thinned_series(session, (row.job_id, row.file_no))
                 return _verdict(path, now, walk.log, _differences(path, found), thinned)
         row = now
     return _unverified(path, "It grows too fast to be verified.")
 
 
-def _lineage(connection: Connection, row: Row[Any], folded: set[int]) -> Iterator[Found]:
+def _lineage(session: Session, row: Row[Any], folded: set[int]) -> Iterator[Found]:
     """Yield a difference if a job's lineage is not the fold of its events; check each job only once."""
     if row.job_id not in folded:
         folded.add(row.job_id)
-        found = fold(current_events(connection, [row.job_id])[row.job_id])
-        if found.listed and found.model_lineage != audit.model_lineage(connection, row.job_id):
+        found = fold(current_events(session, [row.job_id])[row.job_id])
+        if found.listed and found.model_lineage != audit.model_lineage(session, row.job_id):
             yield None, "The job's lineage is not what its lineage events come to."
 
 

@@ -58,8 +58,8 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
 
 
 def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
-    with reading(engine) as connection:
-        known = {from_stored(stored): number for number, stored in registry.base_dirs(connection)}
+    with reading(engine) as session:
+        known = {from_stored(stored): number for number, stored in registry.base_dirs(session)}
     if (found := base_dir_above(path, known)) is None:
         return None
     base_dir, beneath = found
@@ -68,15 +68,15 @@ def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
 
 
 def _outside(engine: Engine, path: Path) -> Verdict:
-    with reading(engine) as connection:
+    with reading(engine) as session:
         for base_dir in (path, *path.parents):
-            if found := registry.moved_to(connection, to_stored(str(base_dir))):
+            if found := registry.moved_to(session, to_stored(str(base_dir))):
                 now = Path(from_stored(found[1]))
                 raise LineageParamSummaryPathError(
                     f"The base dir {base_dir} was moved to {now}.",
                     hint=f"Ask for {now / path.relative_to(base_dir)}.",
                 )
-        known = [from_stored(place) for _, place in registry.base_dirs(connection)]
+        known = [from_stored(place) for _, place in registry.base_dirs(session)]
     if not os.path.lexists(path):
         raise LineageParamSummaryPathError(
             f"{path} does not exist or may not be read, and the store does not know it.",
@@ -96,10 +96,10 @@ def _outside(engine: Engine, path: Path) -> Verdict:
 
 
 def _of_base_dir(engine: Engine, place: Place) -> Verdict:
-    with reading(engine) as connection:
-        jobs = registry.job_count(connection, place.base_dir_id)
-        left = registry.unfinished(connection, place.base_dir_id)
-        removed = {stone.train_id for stone in registry.latest(connection, place.base_dir_id)}
+    with reading(engine) as session:
+        jobs = registry.job_count(session, place.base_dir_id)
+        left = registry.unfinished(session, place.base_dir_id)
+        removed = {stone.train_id for stone in registry.latest(session, place.base_dir_id)}
     known = {(file.train_id, file.name) for file in all_known_files(engine, place.base_dir_id)}
     subject, problems, pending = str(place.path), left.problems, left.pending_bytes
     case = "problems" if problems else ""
@@ -116,12 +116,12 @@ def _of_base_dir(engine: Engine, place: Place) -> Verdict:
 
 def _of_job(engine: Engine, place: Place) -> Verdict:
     train_id = place.train_id(place.parts)
-    with reading(engine) as connection:
-        rows = registry.generations(connection, place.base_dir_id, train_id)
+    with reading(engine) as session:
+        rows = registry.generations(session, place.base_dir_id, train_id)
         job_id = rows[0].job_id if rows else None
-        stone = registry.of_job(connection, place.base_dir_id, train_id)
-        problems = registry.problems_of_job(connection, place.base_dir_id, train_id, job_id)
-        lacks_lineage = job_id is not None and not registry.has_lineage(connection, job_id)
+        stone = registry.of_job(session, place.base_dir_id, train_id)
+        problems = registry.problems_of_job(session, place.base_dir_id, train_id, job_id)
+        lacks_lineage = job_id is not None and not registry.has_lineage(session, job_id)
     way = list(of_way(place, place.parts))
     on_disk, found = ([], set()) if way else _look(place, train_id)
     # Behind a link that is not followed, `way` is the only finding about what is on disk.
@@ -145,12 +145,12 @@ def _of_job(engine: Engine, place: Place) -> Verdict:
 
 def _of_file(engine: Engine, place: Place) -> Verdict:
     train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
-    with reading(engine) as connection:
-        stored = registry.generations(connection, place.base_dir_id, train_id)
+    with reading(engine) as session:
+        stored = registry.generations(session, place.base_dir_id, train_id)
         rows = [row for row in stored if row.name == name]
-        stone = registry.of_job(connection, place.base_dir_id, train_id)
+        stone = registry.of_job(session, place.base_dir_id, train_id)
         file = (rows[-1].job_id, rows[-1].file_no) if rows else None
-        problems = registry.problems_of_file(connection, place.base_dir_id, train_id, name, file)
+        problems = registry.problems_of_file(session, place.base_dir_id, train_id, name, file)
     given = [*of_way(place, place.parts[:-1]), *of_file(place)]
     given += of_tombstone(place.path.parent, stone)
     if not rows and not given:

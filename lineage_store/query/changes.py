@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Engine,
     Integer,
     Select,
@@ -41,6 +40,7 @@ from lineage_store.plain_values import instant, is_integer, is_text
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.job_sql import compile_among
 from lineage_store.store.database.db import apart, connected, sqlite_path
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import base_dir, tombstone, train_job
 from lineage_store.texts import from_stored, shown
 
@@ -120,13 +120,13 @@ class _Row(NamedTuple):
     lifted: bool
 
 
-def current(connection: Connection) -> Cursor:
+def current(session: Session) -> Cursor:
     """Return the cursor behind everything in the store."""
-    return {path: found.now for path, found in _base_dirs(connection).items()}
+    return {path: found.now for path, found in _base_dirs(session).items()}
 
 
 def read_changes(
-    connection: Connection,
+    session: Session,
     since: Cursor,
     *,
     until: Cursor | None = None,
@@ -137,7 +137,7 @@ def read_changes(
 
     With a condition, leave out existing jobs that do not match it now. Removed jobs are always reported.
     """
-    found = _base_dirs(connection)
+    found = _base_dirs(session)
     ends = {path: each.now for path, each in found.items()} if until is None else until
     cursor, changes = dict(since), list[Change]()
     for path, place in since.items():
@@ -155,9 +155,9 @@ def read_changes(
             continue
         here = found.get(path)
         is_there = here is not None and here.now.known_since == end.known_since
-        rows = _rows(connection, here.id, place, end, left + 1) if here is not None and is_there else []
+        rows = _rows(session, here.id, place, end, left + 1) if here is not None and is_there else []
         page = rows[:left]
-        matching = None if condition is None else _matching(connection, condition, page)
+        matching = None if condition is None else _matching(session, condition, page)
         for row in page:
             cursor[path] = Place(end.known_since, row.revision, row.train_id)
             if matching is None or row.job_id is None or row.job_id in matching:
@@ -168,9 +168,9 @@ def read_changes(
     return Changes(changes, cursor, more=False)
 
 
-def _base_dirs(connection: Connection) -> Mapping[str, _BaseDir]:
+def _base_dirs(session: Session) -> Mapping[str, _BaseDir]:
     found = dict[str, _BaseDir]()
-    for row in connection.execute(_BASE_DIRS):
+    for row in session.rows(_BASE_DIRS):
         known_since = (row.created_at - _EPOCH) // timedelta(microseconds=1)
         found[row.path] = _BaseDir(row.id, Place(known_since, row.revision + 1, ""))
     return found
@@ -181,19 +181,19 @@ def _goes_on(place: Place, end: Place | None) -> bool:
     return end is not None and place.known_since == end.known_since and place <= end
 
 
-def _rows(connection: Connection, base_dir_id: int, place: Place, end: Place, most: int) -> list[_Row]:
+def _rows(session: Session, base_dir_id: int, place: Place, end: Place, most: int) -> list[_Row]:
     """Return the first `most` changes of a base dir behind `place` and up to `end`, in order."""
     given = {"base_dir_id": base_dir_id, "revision": place.revision, "train_id": place.train_id}
     given |= {"last": end.revision, "most": most}
-    parts = [[_Row(*row) for row in connection.execute(part, given)] for part in (_JOBS, _TOMBSTONES)]
+    parts = [[_Row(*row) for row in session.rows(part, given)] for part in (_JOBS, _TOMBSTONES)]
     rows = heapq.merge(*parts, key=lambda row: row[:2])
     return [row for row in rows if (row.revision, row.train_id) <= end[1:]][:most]
 
 
-def _matching(connection: Connection, condition: SearchCondition, rows: Sequence[_Row]) -> set[int]:
+def _matching(session: Session, condition: SearchCondition, rows: Sequence[_Row]) -> set[int]:
     ids = [row.job_id for row in rows if row.job_id is not None]
     statement = compile_among(condition.where)
-    return set(connection.execute(statement, {**condition.values, "job_ids": ids}).scalars())
+    return set(session.column(statement, {**condition.values, "job_ids": ids}))
 
 
 def _change(path: str, row: _Row, cursor: Cursor) -> Change:

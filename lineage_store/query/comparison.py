@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from lineage_store.errors import (
     LineageFileNotFoundError,
@@ -28,6 +28,7 @@ from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.status import VIEW_COLUMNS, read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.vocabulary import all_names, require
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import user_info
 from lineage_store.texts import from_stored, meant, to_stored
 
@@ -55,7 +56,7 @@ _KINDS: Mapping[str, Kind] = {"text": "text", "integer": "integer", "float": "fl
 
 
 def job_table(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     columns: Sequence[str] | None,
@@ -71,14 +72,14 @@ def job_table(
         LineageParamValueError: there is no such column.
         LineageSearchConditionParamError: no job has such a metric or user-defined value.
     """
-    names = all_names(connection)
+    names = all_names(session)
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
-    require(connection, [*named_by(condition), *subjects.values()])
+    require(session, [*named_by(condition), *subjects.values()])
     about = ABOUT.keys() & asked
     own, notes = bool(about - _IDENTITY - _NOTES), bool(about & _NOTES)
     want = Want(own=own, notes=notes, names=tuple(subjects.items()))
-    found = job_columns(connection, condition, want, base_dir_ids, most=limit, every=True)
+    found = job_columns(session, condition, want, base_dir_ids, most=limit, every=True)
     shown = {}
     for name in asked:
         if name in ABOUT:
@@ -91,12 +92,12 @@ def job_table(
     return Table(shown)
 
 
-def evaluation_table(connection: Connection, place: tuple[str, str], metric: str | None) -> Table:
+def evaluation_table(session: Session, place: tuple[str, str], metric: str | None) -> Table:
     """Return the results of every evaluation of a job (base dir, train id), of one metric or of all.
 
     Raises SampleNotFoundError when the job has no such metric.
     """
-    rows = read_evaluations(connection, *map(to_stored, place))
+    rows = read_evaluations(session, *map(to_stored, place))
     names = [from_stored(row["name"]) for row in rows]
     wanted = None if metric is None else metric.removeprefix(METRIC_PREFIX)
     if wanted is not None and wanted not in names:
@@ -114,7 +115,7 @@ def evaluation_table(connection: Connection, place: tuple[str, str], metric: str
     return Table({"metric": column_of([name for name, _ in chosen], "text"), **about, "value": value})
 
 
-def comparison(connection: Connection, job_ids: Sequence[int], *, alike: bool) -> Table:
+def comparison(session: Session, job_ids: Sequence[int], *, alike: bool) -> Table:
     """Compare jobs: a row for each field, metric and user-defined value that differs, a column for each job.
 
     Args:
@@ -122,8 +123,8 @@ def comparison(connection: Connection, job_ids: Sequence[int], *, alike: bool) -
 
     Raises LineageFileNotFoundError for a job that has neither lineage nor user-defined values.
     """
-    jobs = jobs_of_ids(connection, job_ids, Want(notes=False, lineage=True))
-    lineages = [_lineage(connection, job) for job in jobs]
+    jobs = jobs_of_ids(session, job_ids, Want(notes=False, lineage=True))
+    lineages = [_lineage(session, job) for job in jobs]
     rows = {name: [found.get(name) for found in lineages] for found in lineages for name in found}
     shown = {name: row for name, row in rows.items() if alike or len(set(map(repr, row))) > 1}
     columns = list(zip(*shown.values(), strict=True)) or [()] * len(jobs)
@@ -180,13 +181,13 @@ _ABOUT_EVALUATIONS = {
 }
 
 
-def _lineage(connection: Connection, job: JobRow) -> dict[str, Any]:
+def _lineage(session: Session, job: JobRow) -> dict[str, Any]:
     """Return the fields, metrics and user-defined values of a job by public name."""
     if job.model_lineage is not None:
         return dict(_flat(job.model_lineage))
     columns = (user_info.c[name] for name in ("name", "kind", "value", "text"))
     query = select(*columns).where(user_info.c.job_id == job.job_id).order_by(user_info.c.position)
-    rows = connection.execute(query)
+    rows = session.rows(query)
     found = {f"{USER_PREFIX}{from_stored(name)}": value_of(*value) for name, *value in rows}
     if not found:
         raise LineageFileNotFoundError(f"The job {job.train_id} has no lineage.")

@@ -119,9 +119,9 @@ def mentions(node: Node, name: str) -> bool:
 
 
 # ---- Parse the values with which a condition compares
-# In: any Python object. Out: the same value in a form that both databases accept: text without NUL, numbers separate
-# from NaN, lists and objects as canonical JSON. A value that does not fit raises ValueError with what is allowed.
-# Promises: Python's equality (True == 1 == 1.0, text never equals a number); the caller's objects stay unchanged.
+# A value gets a form that both databases accept: text without NUL, numbers separate from NaN, lists and objects as
+# canonical JSON. One that does not fit raises ValueError with what is allowed. Equality is Python's (True == 1 == 1.0,
+# text never equals a number).
 
 
 Number = int | float
@@ -316,9 +316,8 @@ def _document(value: object) -> str:
 
 
 # ---- Parse the times with which a condition compares
-# In: a datetime; unix seconds; ISO text such as `2026-11-01`, which means midnight, or `2026-11-01T08:00+02:00`; a
-# duration before now: `last 7 days`, `36 hours ago`. Out: whole unix seconds, as the store has them. A value that
-# does not fit raises ValueError with what is allowed. Promises: a time without a zone is UTC. Does not know SQL.
+# A datetime; unix seconds; ISO text such as `2026-11-01`, which means midnight, or `2026-11-01T08:00+02:00`; a duration
+# before now: `last 7 days`, `36 hours ago`. A time without a zone is UTC.
 
 
 _BEFORE_NOW = re.compile(
@@ -382,10 +381,9 @@ def _read_text(text: str) -> datetime | None:
 
 
 # ---- The table of operators: one row each, with the values that it accepts for each type of field, and its SQL
-# In: an operand (the SQL columns that may hold a value), and a value that the row's reader has accepted and that
-# `parameters` has replaced by parameters. Out: a SQL predicate, the same for SQLite and PostgreSQL, which may be
-# unknown when a value is missing (`predicates` deals with that). Promises: Python's comparisons: numbers compare with
-# numbers, texts with texts by code point, and nothing else matches; no accepted value makes a database fail.
+# The predicate may be unknown when a value is missing (`job_sql` deals with that). Comparisons are Python's: numbers
+# compare with numbers, texts with texts by code point, and nothing else matches; no accepted value makes a database
+# fail.
 
 
 SubjectType = Literal["text", "integer", "float", "time", "metric", "metric_summary", "user_defined"]
@@ -562,10 +560,8 @@ OPERATORS: dict[str, Operator] = {
 
 
 # ---- Values of a condition become parameters, so that conditions of the same shape share their statements
-# In: a value from an operator's reader. Out: the value with a `Parameter` in place of each number and text, and the
-# parameters' values by name. Promises: parameter names contain no text of the caller. Not replaced, and so part of
-# the shape: flags, NaN, kinds that are not finite, whether a value is missing or long, and lists of more than `_MOST`
-# values. Does not know SQL.
+# Names of parameters contain no text of the caller. Not replaced, and so part of the shape: flags, NaN, kinds that are
+# not finite, whether a value is missing or long, and lists of more than `_MOST` values.
 
 
 _MOST = 64

@@ -18,7 +18,7 @@ from itertools import repeat
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from lineage_store import texts
 from lineage_store.errors import LineageParamValueError, TrainJobNotFoundError
@@ -27,7 +27,7 @@ from lineage_store.query.condition import NAMED, SearchCondition, Subject, named
 from lineage_store.query.job_sql import (
     LEAVING,
     BaseDirs,
-    Chosen,
+    ChosenStatements,
     Want,
     choose,
     compile_all,
@@ -38,13 +38,15 @@ from lineage_store.query.job_sql import (
 )
 from lineage_store.store.catalog.registry import FIRST_JOB
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.sql import among, listed, run, statement_of
+from lineage_store.store.database.session import Query, Session, among, statement_of
+from lineage_store.store.database.sql import listed
 from lineage_store.store.opened import asked_again
 from lineage_store.store.schema.tables import base_dir, series, train_job
 from lineage_store.texts import from_stored, shown, to_stored
 
 S = TypeVar("S", bound=Select[Any])
 Named = Mapping[str, Any]
+_NO_VALUES: Named = {}
 
 _EVERY_JOB = 2**31 - 1
 """More than there can be: ids have 31 bits."""
@@ -142,18 +144,18 @@ class Columns:
         if not self.job_id:
             return []
         columns = (getattr(self, name) or repeat(None) for name in JobRow._fields[:-1])
-        values = zip(*self.values.values(), strict=True) if self.values else repeat(())
-        return [
-            JobRow._make([*job, dict(zip(self.values, known, strict=True))])
-            for *job, known in zip(*columns, values, strict=False)
-        ]
+        values: Iterator[Named] = repeat(_NO_VALUES)
+        if self.values:
+            known = zip(*self.values.values(), strict=True)
+            values = (dict(zip(self.values, each, strict=True)) for each in known)
+        return list(map(JobRow._make, zip(*columns, values, strict=False)))
 
 
 # ---- The questions
 
 
 def page(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     want: Want,
     base_dir_ids: Sequence[int] | None,
@@ -166,22 +168,22 @@ def page(
         base_dir_ids: None means all base dirs.
         count: False leaves the number None unless it follows from the page itself.
     """
-    scope = _scope_of(connection, base_dir_ids)
-    chosen = choose(connection, condition, scope.base_dirs, _joined(want), count=count)
+    scope = _scope_of(session, base_dir_ids)
+    chosen = choose(session, condition, scope.base_dirs, _joined(want), count=count)
     if chosen.everything is not None:
-        ids = [row[0] for row in run(connection, chosen.everything, **condition.values)]
-        rows = _of_ids(connection, ids, want, scope.paths)
+        ids = [row[0] for row in session.rows(Query(chosen.everything), **condition.values)]
+        rows = _of_ids(session, ids, want, scope.paths)
     else:
-        found = _page_rows(connection, condition, chosen)
-        rows = _read(connection, found, want, scope.paths).rows()
+        found = _page_rows(session, condition, chosen)
+        rows = _read(session, found, want, scope.paths).rows()
     counted = _count_by_page(condition, len(rows)) if chosen.counted is None else chosen.counted
     if counted is None and chosen.count is not None:
-        counted = _number(connection, chosen.count, condition)
-    return JobPage(rows, counted, scope.several)
+        counted = _number(session, chosen.count, condition)
+    return JobPage(rows, counted, len(scope.paths) > 1)
 
 
 def columns(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     want: Want,
     base_dir_ids: Sequence[int] | None,
@@ -193,13 +195,13 @@ def columns(
 
     The condition's page is ignored. `every`: also jobs without lineage, unless the condition has an order.
     """
-    scope = _scope_of(connection, base_dir_ids)
+    scope = _scope_of(session, base_dir_ids)
     statement = compile_columns(condition.where, condition.sort, scope.base_dirs, _joined(want), every=every)
     limit = _EVERY_JOB if most is None else min(most, _EVERY_JOB)
-    return _read(connection, run(connection, statement, **condition.values, most=limit), want, scope.paths)
+    return _read(session, session.rows(Query(statement), **condition.values, most=limit), want, scope.paths)
 
 
-_Reading = Callable[[], AbstractContextManager[Connection]]
+_Reading = Callable[[], AbstractContextManager[Session]]
 
 
 def each(
@@ -222,7 +224,7 @@ def each(
         found = _part_of(reading, ids[part], want, scope.paths)
         known = dict(zip(ids[part], names[part], strict=True))
         same = [row for row in found if known[row.job_id] == hash((row.base_dir_id, to_stored(row.train_id)))]
-        yield JobPage(same, None, scope.several)
+        yield JobPage(same, None, len(scope.paths) > 1)
 
 
 @asked_again
@@ -233,11 +235,11 @@ def _all_of(
 
     SQLite may give the id of a removed job to a new one: then the names differ.
     """
-    ids, names, options = array("q"), array("q"), {"yield_per": _LISTED_AT_ONCE}
-    with reading() as connection:
-        scope = _scope_of(connection, base_dir_ids)
+    ids, names = array("q"), array("q")
+    with reading() as session:
+        scope = _scope_of(session, base_dir_ids)
         statement = compile_all(condition.where, condition.sort, scope.base_dirs, names=True)
-        for rows in connection.execute(statement, condition.values, execution_options=options).partitions():
+        for rows in session.stream(statement, _LISTED_AT_ONCE, condition.values):
             ids.extend(row[0] for row in rows)
             names.extend(hash((row[1], row[2])) for row in rows)
     return scope, ids, names
@@ -245,23 +247,23 @@ def _all_of(
 
 @asked_again
 def _part_of(reading: _Reading, ids: Sequence[int], want: Want, paths: Mapping[int, str]) -> list[JobRow]:
-    with reading() as connection:
-        return _of_ids(connection, ids, want, paths)
+    with reading() as session:
+        return _of_ids(session, ids, want, paths)
 
 
-def one(connection: Connection, job_id: int, want: Want) -> JobRow:
+def one(session: Session, job_id: int, want: Want) -> JobRow:
     """Return a job that the store has; it may have no lineage."""
-    (row,) = jobs_of_ids(connection, [job_id], want)
+    (row,) = jobs_of_ids(session, [job_id], want)
     return row
 
 
-def jobs_of_ids(connection: Connection, job_ids: Sequence[int], want: Want) -> list[JobRow]:
+def jobs_of_ids(session: Session, job_ids: Sequence[int], want: Want) -> list[JobRow]:
     """Return jobs that the store has in the order of these ids; they may have no lineage."""
-    return _of_ids(connection, job_ids, want, _paths(connection), every=True)
+    return _of_ids(session, job_ids, want, _paths(session), every=True)
 
 
 def newest(
-    connection: Connection,
+    session: Session,
     base_dir_ids: Sequence[int] | None,
     *,
     state: str | None = None,
@@ -286,21 +288,21 @@ def newest(
     if outcome is not None:
         query = query.where(train_job.c.outcome == outcome)
     if train_ids is not None:
-        query = query.where(_OF_ANY, among(connection, train_job.c.train_id, train_ids))
+        query = query.where(_OF_ANY, among(session, train_job.c.train_id, train_ids))
     if with_samples:
         query = query.where(exists().where(series.c.job_id == train_job.c.id))
     if after is not None:
         query = query.where(_behind(_place_of(after)))
     ordered = query.order_by(train_job.c.update_time.desc(), train_job.c.train_id, train_job.c.base_dir_id)
     # Base dirs are few, and read apart: in a join, SQLite would begin with them and sort all their jobs.
-    paths, rows = _paths(connection), connection.execute(page.of(ordered))
-    return _read(connection, [tuple(row) for row in rows], want, paths).rows()
+    paths, rows = _paths(session), session.rows(page.of(ordered))
+    return _read(session, [tuple(row) for row in rows], want, paths).rows()
 
 
-def count_jobs(connection: Connection, base_dir_ids: Sequence[int] | None) -> int:
+def count_jobs(session: Session, base_dir_ids: Sequence[int] | None) -> int:
     """Return the number of jobs in some base dirs (None: in all)."""
     counted = _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
-    return connection.execute(counted).scalar_one()
+    return session.value(counted)
 
 
 def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundError:
@@ -352,7 +354,9 @@ def _behind(place: _Place) -> ColumnElement[bool]:
     return and_(time <= place.update_time, or_(time < place.update_time, tie))
 
 
-def _page_rows(connection: Connection, condition: SearchCondition, chosen: Chosen) -> list[tuple[Any, ...]]:
+def _page_rows(
+    session: Session, condition: SearchCondition, chosen: ChosenStatements
+) -> list[tuple[Any, ...]]:
     """Return the rows of the page's jobs, in order."""
     assert condition.page is not None
     take, skip = condition.page
@@ -360,13 +364,13 @@ def _page_rows(connection: Connection, condition: SearchCondition, chosen: Chose
     if chosen.counted is not None and skip >= chosen.counted:
         return found
     for part in chosen.ranges:
-        found += run(connection, part.page, **condition.values, take=take - len(found), skip=skip)
+        found += session.rows(Query(part.page), **condition.values, take=take - len(found), skip=skip)
         if len(found) == take:
             break
         if found:
             skip = 0
         elif skip:
-            skip -= _number(connection, part.count, condition)
+            skip -= _number(session, part.count, condition)
     return found
 
 
@@ -378,8 +382,8 @@ def _count_by_page(condition: SearchCondition, shown: int) -> int | None:
     return skip + shown if 0 < shown < take or skip + shown == 0 else None
 
 
-def _number(connection: Connection, statement: Select[Any], condition: SearchCondition) -> int:
-    ((counted,),) = run(connection, statement, **condition.values)
+def _number(session: Session, statement: Select[Any], condition: SearchCondition) -> int:
+    ((counted,),) = session.rows(Query(statement), **condition.values)
     return int(counted)
 
 
@@ -387,16 +391,16 @@ def _number(connection: Connection, statement: Select[Any], condition: SearchCon
 
 
 def _of_ids(
-    connection: Connection, ids: Sequence[int], want: Want, paths: Mapping[int, str], *, every: bool = False
+    session: Session, ids: Sequence[int], want: Want, paths: Mapping[int, str], *, every: bool = False
 ) -> list[JobRow]:
     """Return jobs in the order of their ids, without those that no longer exist; `every`: those without lineage too."""
-    dialect, found = connection.dialect.name, list[JobRow]()
+    dialect, found = session.kind, list[JobRow]()
     statement = compile_rows(dialect, _joined(want), every=every)
     for start in range(0, len(ids), _ROWS_AT_ONCE):
         part = ids[start : start + _ROWS_AT_ONCE]
-        by_id = {row[0]: row for row in run(connection, statement, wanted=listed(dialect, part))}
+        by_id = {row[0]: row for row in session.rows(Query(statement), wanted=listed(dialect, part))}
         rows = [by_id[job_id] for job_id in part if job_id in by_id]
-        found += _read(connection, rows, want, paths).rows()
+        found += _read(session, rows, want, paths).rows()
     return found
 
 
@@ -405,9 +409,7 @@ def _joined(want: Want) -> Want:
     return replace(want, names=want.names[:_MOST_JOINED]) if len(want.names) > _MOST_JOINED else want
 
 
-def _read(
-    connection: Connection, rows: Sequence[tuple[Any, ...]], want: Want, paths: Mapping[int, str]
-) -> Columns:
+def _read(session: Session, rows: Sequence[tuple[Any, ...]], want: Want, paths: Mapping[int, str]) -> Columns:
     """Return what the rows of a statement for `_joined(want)` say, and what else is wanted of their jobs."""
     given: Iterator[Sequence[Any]] = zip(*rows, strict=True) if rows else repeat(())
     job_ids, base_dirs, train_ids = next(given), next(given), next(given)
@@ -429,17 +431,17 @@ def _read(
     values = {name: _decoded(subject, given) for name, subject in want.names[:_MOST_JOINED]}
     for start in range(_MOST_JOINED, len(want.names), _MOST_JOINED):
         more = want.names[start : start + _MOST_JOINED]
-        values |= _more(connection, job_ids, more)
+        values |= _more(session, job_ids, more)
     return Columns(**found, values=values)
 
 
 def _more(
-    connection: Connection, job_ids: Sequence[int], names: tuple[tuple[str, Subject], ...]
+    session: Session, job_ids: Sequence[int], names: tuple[tuple[str, Subject], ...]
 ) -> dict[str, list[Any]]:
     """Return further values of these jobs, by name."""
-    dialect = connection.dialect.name
+    dialect = session.kind
     statement = compile_rows(dialect, Want(notes=False, names=names), every=True)
-    by_id = {row[0]: row for row in run(connection, statement, wanted=listed(dialect, job_ids))}
+    by_id = {row[0]: row for row in session.rows(Query(statement), wanted=listed(dialect, job_ids))}
     given: Iterator[Any] = zip(*map(by_id.__getitem__, job_ids), strict=True) if job_ids else repeat(())
     _job = next(given), next(given), next(given)
     return {name: _decoded(subject, given) for name, subject in names}
@@ -502,8 +504,7 @@ def value_of(kind: str, value: float | None, text: str | None) -> Any:
 # ---- Which base dirs a question is about
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(NamedTuple):
     """The base dirs asked for."""
 
     base_dirs: BaseDirs
@@ -511,20 +512,16 @@ class _Scope:
     paths: Mapping[int, str]
     """Their stored paths by id."""
 
-    @property
-    def several(self) -> bool:
-        return len(self.paths) > 1
 
-
-def _scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> _Scope:
+def _scope_of(session: Session, base_dir_ids: Sequence[int] | None) -> _Scope:
     """Return the scope of base dirs (None: all), without those that have no jobs or are being removed."""
-    rows = run(connection, _BASE_DIRS)
+    rows = session.rows(_BASE_DIRS)
     # One question per base dir: with one for all, PostgreSQL may read the jobs of all. If there is only one base dir,
     # it makes no difference whether it has jobs.
     of_jobs = [
         (key, path, leaving)
         for key, path, leaving in rows
-        if len(rows) == 1 or leaving or run(connection, FIRST_JOB, asked=key) != [(None,)]
+        if len(rows) == 1 or leaving or session.rows(Query(FIRST_JOB), asked=key) != [(None,)]
     ]
     asked = {
         key: path
@@ -534,12 +531,12 @@ def _scope_of(connection: Connection, base_dir_ids: Sequence[int] | None) -> _Sc
     return _Scope(None if len(asked) == len(of_jobs) else tuple(asked), asked)
 
 
-def _paths(connection: Connection) -> dict[int, str]:
+def _paths(session: Session) -> dict[int, str]:
     """Return the stored paths of all base dirs by id."""
-    return {key: path for key, path, _ in run(connection, _BASE_DIRS)}
+    return {key: path for key, path, _ in session.rows(_BASE_DIRS)}
 
 
-_BASE_DIRS = select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving)
+_BASE_DIRS = Query(select(base_dir.c.id, base_dir.c.path, base_dir.c.leaving))
 
 
 # ---- How the database would answer: each statement with its parameters and the database's plan
@@ -582,7 +579,7 @@ class Explanation:
 
 
 def explain(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     want: Want,
     base_dir_ids: Sequence[int] | None,
@@ -590,26 +587,26 @@ def explain(
     count: bool = True,
 ) -> Explanation:
     """Return the statements by which `page` answers, with or without its count, and the plan of each."""
-    base_dirs = _scope_of(connection, base_dir_ids).base_dirs
-    chosen = choose(connection, condition, base_dirs, _joined(want), count=count)
+    base_dirs = _scope_of(session, base_dir_ids).base_dirs
+    chosen = choose(session, condition, base_dirs, _joined(want), count=count)
     given = condition.page._asdict() if condition.page else {}
     explained = tuple(
-        _explained(connection, purpose, statement, {**condition.values, **given})
+        _explained(session, purpose, statement, {**condition.values, **given})
         for purpose, statement in _statements(chosen)
     )
     names = {texts.key(each.name): texts.from_stored(each.name) for each in named_by(condition)}
-    return Explanation(connection.dialect.name, explained, names)
+    return Explanation(session.kind, explained, names)
 
 
-def plan_of(connection: Connection, select: Select[Any], **given: object) -> str:
+def database_plan(session: Session, select: Select[Any], **given: object) -> str:
     """Return the database's plan of a statement, one step per line, without running the statement."""
-    sqlite, statement = connection.dialect.name == "sqlite", statement_of(select, connection.dialect)
+    sqlite, statement = session.kind == "sqlite", statement_of(select, session.connection.dialect)
     verb = "EXPLAIN QUERY PLAN" if sqlite else "EXPLAIN"
-    rows = connection.exec_driver_sql(f"{verb} {statement.text}", statement.arguments(given)).all()
+    rows = session.rows(f"{verb} {statement.text}", statement.arguments(given))
     return "\n".join(_sqlite_plan(rows) if sqlite else [str(row[0]) for row in rows])
 
 
-def _statements(chosen: Chosen) -> Iterator[tuple[str, Select[Any]]]:
+def _statements(chosen: ChosenStatements) -> Iterator[tuple[str, Select[Any]]]:
     """Yield the statements in the order of execution, each with its purpose."""
     if chosen.everything is not None:
         yield "All that match", chosen.everything
@@ -625,12 +622,12 @@ def _statements(chosen: Chosen) -> Iterator[tuple[str, Select[Any]]]:
 
 
 def _explained(
-    connection: Connection, purpose: str, select: Select[Any], given: Mapping[str, Any]
+    session: Session, purpose: str, select: Select[Any], given: Mapping[str, Any]
 ) -> ExplainedStatement:
-    statement = statement_of(select, connection.dialect)
+    statement = statement_of(select, session.connection.dialect)
     values = {**statement.values, **{name: given[name] for name in given if name in statement.values}}
     parameters = tuple((name, values[name]) for name in statement.places or statement.values)
-    return ExplainedStatement(purpose, statement.text, parameters, plan_of(connection, select, **values))
+    return ExplainedStatement(purpose, statement.text, parameters, database_plan(session, select, **values))
 
 
 def _sqlite_plan(rows: Sequence[Any]) -> list[str]:

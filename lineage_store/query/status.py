@@ -17,7 +17,6 @@ from sqlalchemy import (
     Boolean,
     ColumnClause,
     ColumnElement,
-    Connection,
     Select,
     Text,
     bindparam,
@@ -38,8 +37,9 @@ from lineage_store.plugins import GRAPH
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry, retention
 from lineage_store.store.catalog.registry import PENDING, WAITS
-from lineage_store.store.database.db import UNPAGED, Page, database_time
-from lineage_store.store.database.sql import UtcTime, listed, one_of, run
+from lineage_store.store.database.db import UNPAGED, Page
+from lineage_store.store.database.session import Query, Session
+from lineage_store.store.database.sql import UtcTime, listed, one_of
 from lineage_store.store.schema.tables import (
     CURRENT_FILE,
     base_dir,
@@ -96,38 +96,38 @@ class JobReport:
 
 
 def read_status(
-    connection: Connection, base_dir: str | None = None, base_dir_id: int | None = None, *, problems: int = 10
+    session: Session, base_dir: str | None = None, base_dir_id: int | None = None, *, problems: int = 10
 ) -> StoreStatus:
     """Return the status of one base dir (stored path, and its id), or of all, with the newest `problems` problems."""
-    base_dirs = view_rows(connection, "v_base_dir", _within(base_dir), "base_dir")
+    base_dirs = view_rows(session, "v_base_dir", _within(base_dir), "base_dir")
     return StoreStatus(
         base_dirs=base_dirs,
-        problems=read_some_problems(connection, base_dir, problems) if problems else [],
-        cycles=[row for each in base_dirs for row in read_cycles(connection, each["base_dir"], limit=1)],
-        shards=read_shards(connection, base_dir),
-        known_twice=list(registry.known_twice(connection, base_dir_id)),
-        removed_by_policy=registry.by_policy(connection, base_dir),
-        policies_wait=list(retention.waiting(connection, base_dir_id)),
-        backlogs=read_backlogs(connection, base_dirs),
+        problems=read_some_problems(session, base_dir, problems) if problems else [],
+        cycles=[row for each in base_dirs for row in read_cycles(session, each["base_dir"], limit=1)],
+        shards=read_shards(session, base_dir),
+        known_twice=list(registry.known_twice(session, base_dir_id)),
+        removed_by_policy=registry.by_policy(session, base_dir),
+        policies_wait=list(retention.waiting(session, base_dir_id)),
+        backlogs=read_backlogs(session, base_dirs),
     )
 
 
-def read_shards(connection: Connection, base_dir: str | None = None) -> list[dict[str, Any]]:
+def read_shards(session: Session, base_dir: str | None = None) -> list[dict[str, Any]]:
     """Return the rows of v_shard, which name the leaders, of one base dir (stored path) or of all."""
-    return view_rows(connection, "v_shard", _within(base_dir), "base_dir", "shard")
+    return view_rows(session, "v_shard", _within(base_dir), "base_dir", "shard")
 
 
 def read_problems(
-    connection: Connection, base_dir: str | None = None, *, resolved: bool = False, page: Page = UNPAGED
+    session: Session, base_dir: str | None = None, *, resolved: bool = False, page: Page = UNPAGED
 ) -> list[Finding]:
     """Return the open problems of a base dir (stored path), or of all, newest first; `resolved`: resolved ones too."""
     wanted = _within(base_dir) if resolved else {**_within(base_dir), "resolved_at": None}
     newest = "-first_seen_at", "problems", "path", "base_dir", "kind", "range_start"
-    return list(map(problem_of, view_rows(connection, "v_ingest_problem", wanted, *newest, page=page)))
+    return list(map(problem_of, view_rows(session, "v_ingest_problem", wanted, *newest, page=page)))
 
 
 def read_some_problems(
-    connection: Connection, base_dir: str | None, most: int, *, resolved: bool = False
+    session: Session, base_dir: str | None, most: int, *, resolved: bool = False
 ) -> list[Finding]:
     """Return at most `most` problems, newest first: the newest of every job, then the second newest of every job, …"""
     rows = view_select("v_ingest_problem")
@@ -142,7 +142,7 @@ def read_some_problems(
     fair = in_turn.c["turn", "first_seen_at", "problems", "path", "base_dir", "kind"]
     order = [each.desc() if each.name == "first_seen_at" else each for each in fair]
     some = select(in_turn).order_by(*order).limit(min(most, LARGEST_INTEGER))
-    found = connection.execute(some).mappings()
+    found = [row._mapping for row in session.rows(some)]
     return sorted(map(problem_of, map(dict, found)), key=_newest_first)
 
 
@@ -151,7 +151,7 @@ def _newest_first(problem: Finding) -> tuple[Any, ...]:
     return age, problem.problems, problem.subject, problem.kind
 
 
-def read_problems_below(connection: Connection, place: str) -> list[Finding]:
+def read_problems_below(session: Session, place: str) -> list[Finding]:
     """Return the open problems of what is at a stored absolute path, or beneath it."""
     rows = view_select("v_ingest_problem")
     column = rows.selected_columns
@@ -162,7 +162,7 @@ def read_problems_below(connection: Connection, place: str) -> list[Finding]:
     rest = (column[name] for name in ("problems", "path", "base_dir", "kind"))
     newest = column["first_seen_at"].desc(), *rest
     wanted = rows.where(below, column["resolved_at"].is_(None)).order_by(*newest)
-    return list(map(problem_of, map(dict, connection.execute(wanted).mappings())))
+    return list(map(problem_of, map(dict, [row._mapping for row in session.rows(wanted)])))
 
 
 def _within(base_dir: str | None) -> dict[str, object]:
@@ -186,24 +186,24 @@ def problem_of(row: Row) -> Finding:
     )
 
 
-def read_cycles(connection: Connection, base_dir: str, limit: int) -> list[dict[str, Any]]:
+def read_cycles(session: Session, base_dir: str, limit: int) -> list[dict[str, Any]]:
     """Return the last `limit` passes over a base dir (stored path), newest first."""
-    return view_rows(connection, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", page=Page(limit))
+    return view_rows(session, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", page=Page(limit))
 
 
 def read_job(
-    connection: Connection, base_dir: str, train_id: str, parts: Collection[str] | None = None
+    session: Session, base_dir: str, train_id: str, parts: Collection[str] | None = None
 ) -> JobReport | None:
     """Return some parts of the report on one job (stored names), or all; None when the store does not know it."""
     this = {"base_dir": base_dir, "train_id": train_id}
-    jobs = view_rows(connection, "v_job", this)
+    jobs = view_rows(session, "v_job", this)
     if not jobs:
         return None
     of_job = {"job_id": jobs[0]["job_id"]}
 
     def rows(part: str, view: str, *order: str, **given: object) -> list[dict[str, Any]]:
         wanted = parts is None or part in parts
-        return view_rows(connection, view, {**of_job, **given}, *order) if wanted else []
+        return view_rows(session, view, {**of_job, **given}, *order) if wanted else []
 
     problems = rows("problems", "v_ingest_problem", "problems", "path", "kind", resolved_at=None)
     return JobReport(
@@ -216,12 +216,12 @@ def read_job(
     )
 
 
-def read_evaluations(connection: Connection, base_dir: str, train_id: str) -> list[dict[str, Any]]:
+def read_evaluations(session: Session, base_dir: str, train_id: str) -> list[dict[str, Any]]:
     """Return the results of every evaluation of one job (stored names), in the order of evaluations."""
     query = select(train_job.c.id).join_from(train_job, base_dirs)
     known = query.where(base_dirs.c.path == base_dir, train_job.c.train_id == train_id)
-    job_id = connection.execute(known).scalar()
-    return view_rows(connection, "v_metric", {"job_id": job_id}, "evaluation_no", "name") if job_id else []
+    job_id = session.value(known)
+    return view_rows(session, "v_metric", {"job_id": job_id}, "evaluation_no", "name") if job_id else []
 
 
 # ---- Rows of the views, as analysts see them
@@ -242,7 +242,7 @@ def view_select(name: str, *, as_stored: bool = False) -> Select[Any]:
 
 
 def view_rows(
-    connection: Connection, name: str, where: Mapping[str, object], *order: str, page: Page = UNPAGED
+    session: Session, name: str, where: Mapping[str, object], *order: str, page: Page = UNPAGED
 ) -> list[dict[str, Any]]:
     """Return rows of a view.
 
@@ -257,7 +257,7 @@ def view_rows(
     for item in order:
         key: ColumnClause[Any] = column(item.removeprefix("-"))
         query = query.order_by(key.desc() if item.startswith("-") else key)
-    return [dict(row) for row in connection.execute(page.of(query)).mappings()]
+    return [dict(row) for row in [row._mapping for row in session.rows(page.of(query))]]
 
 
 # ---- What the log files of jobs hold: how many files there are, whether all could be read, and their tags
@@ -266,7 +266,7 @@ def view_rows(
 
 _DAMAGED: list[ColumnElement[Any]] = [
     literal_column(f"'{state}'")
-    for state in (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.POISONED)
+    for state in (FileState.TORN, FileState.SUSPECT, FileState.UNREADABLE, FileState.QUARANTINED)
 ]
 
 
@@ -283,26 +283,26 @@ class JobContents:
 
 
 def job_contents(
-    connection: Connection, base_dir_id: int, train_ids: Sequence[str], most_tags: int | None = None
+    session: Session, base_dir_id: int, train_ids: Sequence[str], most_tags: int | None = None
 ) -> dict[str, JobContents]:
     """Return the contents of these jobs by train id, without jobs that the store does not know.
 
     `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
     """
-    jobs, files, tags_of = _statements(dialect := connection.dialect.name)
+    jobs, files, tags_of = _statements(dialect := session.kind)
     wanted = listed(dialect, map(to_stored, train_ids))
     names = {
         job_id: from_stored(train_id)
-        for job_id, train_id in run(connection, jobs, of_base_dir=base_dir_id, wanted=wanted)
+        for job_id, train_id in session.rows(Query(jobs), of_base_dir=base_dir_id, wanted=wanted)
     }
     if not names:
         return {}
     wanted = listed(dialect, names)
-    rows = run(connection, files, wanted=wanted)
+    rows = session.rows(Query(files), wanted=wanted)
     counts = {(job_id, kind): (number, of_damaged) for job_id, kind, number, of_damaged in rows}
     tags = defaultdict(list)
     most = LARGEST_INTEGER if most_tags is None else most_tags
-    for job_id, plugin, tag in run(connection, tags_of, wanted=wanted, most=most):
+    for job_id, plugin, tag in session.rows(Query(tags_of), wanted=wanted, most=most):
         tags[job_id].append((plugin, from_stored(tag)))
     found = {}
     for job_id, train_id in names.items():
@@ -374,9 +374,9 @@ class Backlog:
     """`backlog`, or `backlog_grows` or `backlog_stands`, which are not well."""
 
 
-def read_backlogs(connection: Connection, base_dirs: Iterable[Mapping[str, Any]]) -> list[Backlog]:
+def read_backlogs(session: Session, base_dirs: Iterable[Mapping[str, Any]]) -> list[Backlog]:
     """Return the backlogs of base dirs (rows of v_base_dir)."""
-    return [_backlog(connection, row) for row in base_dirs if row["waiting_files"]]
+    return [_backlog(session, row) for row in base_dirs if row["waiting_files"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,19 +391,17 @@ class _Reading:
     """When the oldest pass that counts ended, and how many bytes waited then."""
 
 
-def _backlog(connection: Connection, row: Mapping[str, Any]) -> Backlog:
-    base_dir_id = connection.execute(
-        select(base_dir.c.id).where(base_dir.c.path == row["base_dir"])
-    ).scalar_one()
+def _backlog(session: Session, row: Mapping[str, Any]) -> Backlog:
+    base_dir_id = session.value(select(base_dir.c.id).where(base_dir.c.path == row["base_dir"]))
     files, size = row["waiting_files"], row["waiting_bytes"]
-    reading = _lately(connection, base_dir_id)
+    reading = _lately(session, base_dir_id)
     rate = reading.bytes_per_s
     left_s = size / rate if rate else None
     pace = f"{rate:,.0f} bytes/s, about {_in_words(left_s)} left" if rate and left_s is not None else _UNKNOWN
     told: dict[str, Any] = {"files": files, "size": size}
-    if why := _why_it_stands(connection, base_dir_id, row, reading):
+    if why := _why_it_stands(session, base_dir_id, row, reading):
         found = finding("backlog_stands", row["base_dir"], why=why, **told)
-    elif (before_s := _grows_since(connection, base_dir_id, size, left_s, reading)) is not None:
+    elif (before_s := _grows_since(session, base_dir_id, size, left_s, reading)) is not None:
         found = finding("backlog_grows", row["base_dir"], before_s=before_s, pace=pace, **told)
     else:
         found = finding("backlog", row["base_dir"], pace=pace, **told)
@@ -413,12 +411,12 @@ def _backlog(connection: Connection, row: Mapping[str, Any]) -> Backlog:
 _UNKNOWN = "none was read recently, so the time left is unknown"
 
 
-def _lately(connection: Connection, base_dir_id: int) -> _Reading:
-    now, cycle = database_time(connection), ingest_cycle.c
+def _lately(session: Session, base_dir_id: int) -> _Reading:
+    now, cycle = session.now(), ingest_cycle.c
     since = now - timedelta(seconds=REMEMBERED_S)
     columns = cycle.started_at, cycle.finished_at, cycle.bytes_read, cycle.waiting_bytes
     mine = select(*columns).where(cycle.base_dir_id == base_dir_id, cycle.started_at >= since)
-    cycles = connection.execute(mine.order_by(cycle.started_at)).all()
+    cycles = session.rows(mine.order_by(cycle.started_at))
     latest = [each for each in cycles if each.started_at >= now - timedelta(seconds=LATELY_S)]
     read = sum(each.bytes_read for each in latest)
     rate = read / max((now - latest[0].started_at).total_seconds(), 1.0) if read else None
@@ -428,7 +426,7 @@ def _lately(connection: Connection, base_dir_id: int) -> _Reading:
 
 
 def _why_it_stands(
-    connection: Connection, base_dir_id: int, row: Mapping[str, Any], reading: _Reading
+    session: Session, base_dir_id: int, row: Mapping[str, Any], reading: _Reading
 ) -> str | None:
     """Say why nothing of a backlog is read; None while it is read, or has just been found."""
     if not row["led_shards"]:
@@ -443,14 +441,14 @@ def _why_it_stands(
         .join_from(log_file, train_job)
         .where(train_job.c.base_dir_id == base_dir_id, PENDING, WAITS)
     )
-    times = reading.read_at, *(connection.execute(asked).scalar() for asked in (led_since, waiting_since))
+    times = reading.read_at, *(session.value(asked) for asked in (led_since, waiting_since))
     last = max((time for time in times if time is not None), default=reading.now)
     quiet_s = (reading.now - last).total_seconds()
     return f"none was read in the last {quiet_s:,.0f} s" if quiet_s > STANDS_AFTER_S else None
 
 
 def _grows_since(
-    connection: Connection, base_dir_id: int, size: int, left_s: float | None, reading: _Reading
+    session: Session, base_dir_id: int, size: int, left_s: float | None, reading: _Reading
 ) -> float | None:
     """Return for how many seconds a daemon's backlog has grown; None if it has not.
 
@@ -464,7 +462,7 @@ def _grows_since(
     passed_s = (reading.now - at).total_seconds()
     if passed_s < STANDS_AFTER_S or size <= before:
         return None
-    return passed_s if connection.execute(daemon).scalar_one() else None
+    return passed_s if session.value(daemon) else None
 
 
 def _in_words(seconds: float) -> str:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Select, Table, func, literal_column, or_, select
 
 from lineage_store.errors import LineageParamValueError, LineageSearchConditionParamError
 from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.condition import Subject, SubjectType, containing
 from lineage_store.query.job_sql import VALUED, field_column, name_key
+from lineage_store.store.database.session import Session
 from lineage_store.store.database.sql import is_like
 from lineage_store.store.schema.tables import train_job
 from lineage_store.texts import from_stored, meant, shown, to_stored
@@ -32,49 +33,45 @@ _COUNTED = 10_000
 """Counting jobs of a name stops here: the order of names that are more frequent does not matter."""
 
 
-def require(
-    connection: Connection, asked: Iterable[Subject], base_dir_ids: Sequence[int] | None = None
-) -> None:
+def require(session: Session, asked: Iterable[Subject], base_dir_ids: Sequence[int] | None = None) -> None:
     """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are skipped.
 
     `base_dir_ids`: only jobs of these base dirs count; None: all of the store, also those that are being removed.
     """
     for subject in dict.fromkeys(each for each in asked if each.type in VALUED):
         table = VALUED[subject.type]
-        if not _any_has(connection, table, subject, base_dir_ids):
-            known = _names(connection, table)
+        if not _any_has(session, table, subject, base_dir_ids):
+            known = _names(session, table)
             if base_dir_ids is not None:
                 known = [
                     each
                     for each in known
-                    if _any_has(connection, table, replace(subject, name=to_stored(each)), base_dir_ids)
+                    if _any_has(session, table, replace(subject, name=to_stored(each)), base_dir_ids)
                 ]
             raise _refused(subject, known, "the store" if base_dir_ids is None else "these base dirs")
 
 
-def _any_has(
-    connection: Connection, table: Table, subject: Subject, base_dir_ids: Sequence[int] | None
-) -> bool:
+def _any_has(session: Session, table: Table, subject: Subject, base_dir_ids: Sequence[int] | None) -> bool:
     having = select(table.c.job_id).where(table.c.name_key == name_key(subject))
     if base_dir_ids is not None:
         having = having.join(train_job, train_job.c.id == table.c.job_id)
         having = having.where(train_job.c.base_dir_id.in_(base_dir_ids))
-    return connection.execute(having.limit(1)).first() is not None
+    return session.first(having.limit(1)) is not None
 
 
-def all_names(connection: Connection) -> dict[str, list[str]]:
+def all_names(session: Session) -> dict[str, list[str]]:
     """Return up to 10,000 names for each prefix (`metric`, `metric_best` …), the most frequent first."""
-    names = {kind: _names(connection, VALUED[kind]) for kind in PREFIXES}
-    summaries = _names(connection, VALUED["metric_summary"])
+    names = {kind: _names(session, VALUED[kind]) for kind in PREFIXES}
+    summaries = _names(session, VALUED["metric_summary"])
     for public, stored in SUMMARY_PREFIXES.items():
         found = [name.removeprefix(stored) for name in summaries if name.startswith(stored)]
         names[public.removesuffix("/")] = found
     return names
 
 
-def _names(connection: Connection, table: Table) -> list[str]:
+def _names(session: Session, table: Table) -> list[str]:
     """Return the names that jobs have in a table, the most frequent first."""
-    found = connection.execute(_stepped(table))
+    found = session.rows(_stepped(table))
     counted = ((-count, from_stored(each)) for each, count in found)
     return [each for _, each in sorted(counted)]
 
@@ -107,7 +104,7 @@ def _refused(subject: Subject, known: list[str], whose: str) -> LineageSearchCon
 _COMPARED = ("text", "int", "float", "+inf", "-inf")
 
 
-def known_values(connection: Connection, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
+def known_values(session: Session, subject: Subject, part: str, most: int) -> list[tuple[Any, int]]:
     """Return the `most` most frequent values, each with the number of jobs that have it, in one pass over that name.
 
     They are numbers, and texts that contain `part` (in any case of A to Z). Lists, objects, booleans, NaN and missing
@@ -127,7 +124,7 @@ def known_values(connection: Connection, subject: Subject, part: str, most: int)
         contains = is_like(values[0], pattern)
         found = found.where(or_(values[0].is_(None), contains))
     in_order = (value.nulls_first() for value in values)  # by default the databases differ in where NULL goes
-    rows = connection.execute(found.order_by(jobs.desc(), *in_order).limit(most))
+    rows = session.rows(found.order_by(jobs.desc(), *in_order).limit(most))
     return [(_first(known), count) for *known, count in rows]
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import or_, select, update
 
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import base_dir
 
 TRUSTED = timedelta(days=8)
@@ -20,15 +21,15 @@ nobody wrote to for longer needs a person once, before anything is removed by ag
 clock that was set wrong."""
 
 
-def agree(connection: Connection, base_dir_id: int, now: datetime) -> None:
+def agree(session: Session, base_dir_id: int, now: datetime) -> None:
     """Write down the time, if it agrees with the one written down before."""
     agrees = or_(base_dir.c.clock_at.is_(None), base_dir.c.clock_at.between(now - TRUSTED, now + TRUSTED))
-    connection.execute(update(base_dir).where(base_dir.c.id == base_dir_id, agrees).values(clock_at=now))
+    session.change(update(base_dir).where(base_dir.c.id == base_dir_id, agrees).values(clock_at=now))
 
 
-def off_s(connection: Connection, base_dir_id: int, now: datetime) -> float | None:
+def off_s(session: Session, base_dir_id: int, now: datetime) -> float | None:
     """Return by how many seconds the clock is off, > 0 if it is ahead; None if it agrees."""
-    off = now - _agreed_at(connection, base_dir_id, now)
+    off = now - _agreed_at(session, base_dir_id, now)
     return None if abs(off) <= TRUSTED else off.total_seconds()
 
 
@@ -37,17 +38,17 @@ def in_words(off_s: float) -> str:
     return f"{abs(off_s) / 86_400:,.1f} days {'ahead of' if off_s > 0 else 'behind'}"
 
 
-def confirm(connection: Connection, base_dir_id: int, now: datetime) -> None:
+def confirm(session: Session, base_dir_id: int, now: datetime) -> None:
     """Write down the time, whatever was written down before: a person says that the clock is right."""
     this = update(base_dir).where(base_dir.c.id == base_dir_id)
-    connection.execute(this.values(clock_at=now, clock_off_s=None))
+    session.change(this.values(clock_at=now, clock_off_s=None))
 
 
-def not_before_agreed(connection: Connection, base_dir_id: int, now: datetime) -> datetime:
+def not_before_agreed(session: Session, base_dir_id: int, now: datetime) -> datetime:
     """Return the time, or the one written down if that is later: what is new now is at least as new as that."""
-    return max(now, _agreed_at(connection, base_dir_id, now))
+    return max(now, _agreed_at(session, base_dir_id, now))
 
 
-def _agreed_at(connection: Connection, base_dir_id: int, now: datetime) -> datetime:
-    found = connection.execute(select(base_dir.c.clock_at).where(base_dir.c.id == base_dir_id)).scalar()
+def _agreed_at(session: Session, base_dir_id: int, now: datetime) -> datetime:
+    found = session.value(select(base_dir.c.clock_at).where(base_dir.c.id == base_dir_id))
     return now if found is None else found

@@ -22,15 +22,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Double, Row, Select, bindparam, func, select, text, update
+from sqlalchemy import ColumnElement, Double, Row, Select, bindparam, func, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.program import state_and_begin
 from lineage_store.store import clock
-from lineage_store.store.database.db import database_time
-from lineage_store.store.database.sql import time_in, time_now, upsert
+from lineage_store.store.database.session import Session, upsert
+from lineage_store.store.database.sql import time_in, time_now
 from lineage_store.store.schema.tables import base_dir, ingest_lease
 from lineage_store.texts import key
 
@@ -108,7 +108,7 @@ class Lease:
 
 
 def acquire(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     holder: str,
     lasts_s: float,
@@ -129,41 +129,41 @@ def acquire(
         before_daemons: take the lease from a daemon too: the daemon's next write is refused.
         spread: take the lease also from a daemon that leads at least two shards more than this holder's process.
     """
-    shards = Shards(shard_count(connection, base_dir_id), shard)
+    shards = Shards(shard_count(session, base_dir_id), shard)
     if shard is not None and shard >= shards.count:
         raise LeaseHeldError(
             f"There is no shard {shard}: the base dir has {shards.count}.", ends_in_s=lasts_s
         )
-    now = database_time(connection)
+    now = session.now()
     seen = [
-        _row(connection, base_dir_id, number) or _made_row(connection, base_dir_id, number, holder, mode, now)
+        _row(session, base_dir_id, number) or _made_row(session, base_dir_id, number, holder, mode, now)
         for number in shards.numbers
     ]
     if all(row.epoch and (row.holder, row.epoch) == (holder, seen[0].epoch) for row in seen):
         held = Lease(base_dir_id, holder, seen[0].epoch, lasts_s, shards)
-        confirm(connection, held)
+        confirm(session, held)
         return held
 
     def gives_way(row: Row[Any]) -> bool:
         return row.holder == holder or (
             row.mode == "daemon"
-            and (before_daemons or (spread and _leads_more(connection, row.holder, holder, now)))
+            and (before_daemons or (spread and _leads_more(session, row.holder, holder, now)))
         )
 
-    locked = [_freed_row(connection, row, lasts_s, now, gives_way, wait=before_daemons) for row in seen]
-    if shard_count(connection, base_dir_id) != shards.count:
+    locked = [_freed_row(session, row, lasts_s, now, gives_way, wait=before_daemons) for row in seen]
+    if shard_count(session, base_dir_id) != shards.count:
         raise LeaseHeldError("The number of the base dir's shards has just been changed.", hint="Try again.")
-    acquired_at, epoch = database_time(connection), max(row.epoch for row in locked) + 1
+    acquired_at, epoch = session.now(), max(row.epoch for row in locked) + 1
     these = (ingest_lease.c.base_dir_id == base_dir_id) & ingest_lease.c.shard.in_(shards.numbers)
     term = {"acquired_at": acquired_at, "expires_at": acquired_at + timedelta(seconds=lasts_s)}
     taken = update(ingest_lease).where(these).values(holder=holder, epoch=epoch, mode=mode, **term)
-    connection.execute(taken)
-    clock.agree(connection, base_dir_id, acquired_at)
+    session.change(taken)
+    clock.agree(session, base_dir_id, acquired_at)
     return Lease(base_dir_id, holder, epoch, lasts_s, shards)
 
 
 def _freed_row(
-    connection: Connection,
+    session: Session,
     seen: Row[Any],
     lasts_s: float,
     now: datetime,
@@ -178,54 +178,54 @@ def _freed_row(
     # taking over is found by that name, just like a stalled holder.
     name = Lease(seen.base_dir_id, seen.holder, seen.epoch, lasts_s).session_name
     if seen.expires_at <= now:
-        end_stopped_holder(connection, name, lasts_s)
-    row = _locked_row(connection, seen.base_dir_id, seen.shard, wait=wait, session_name=name)
+        end_stopped_holder(session, name, lasts_s)
+    row = _locked_row(session, seen.base_dir_id, seen.shard, wait=wait, session_name=name)
     if row.epoch != seen.epoch:  # another ingester has taken it over meanwhile
-        return _freed_row(connection, row, lasts_s, database_time(connection), gives_way, wait=wait)
+        return _freed_row(session, row, lasts_s, session.now(), gives_way, wait=wait)
     if not yields:
-        _refuse_if_held(row, database_time(connection))
+        _refuse_if_held(row, session.now())
     return row
 
 
-def shard_count(connection: Connection, base_dir_id: int) -> int:
+def shard_count(session: Session, base_dir_id: int) -> int:
     """Return into how many shards a base dir is divided."""
-    found = connection.execute(select(base_dir.c.shards).where(base_dir.c.id == base_dir_id)).scalar()
+    found = session.value(select(base_dir.c.shards).where(base_dir.c.id == base_dir_id))
     return found or 1
 
 
-def set_shard_count(connection: Connection, lease: Lease, count: int) -> None:
+def set_shard_count(session: Session, lease: Lease, count: int) -> None:
     """Divide a base dir into `count` shards. Raises LeaseLostError; ValueError if the lease is not for all shards."""
-    now, present = confirm(connection, lease), shard_count(connection, lease.base_dir_id)
+    now, present = confirm(session, lease), shard_count(session, lease.base_dir_id)
     if not set(range(present)) <= set(lease.shards.numbers):
         raise ValueError(f"Changing the number of shards needs the lease of all {present}.")
     this = base_dir.c.id == lease.base_dir_id
     for number in range(count):
-        _made_row(connection, lease.base_dir_id, number, lease.holder, "once", now)
+        _made_row(session, lease.base_dir_id, number, lease.holder, "once", now)
     searched = select(base_dir.c.discovered_at).where(this).scalar_subquery()
     mine = update(ingest_lease).where(ingest_lease.c.base_dir_id == lease.base_dir_id)
-    connection.execute(mine.values(searched_at=searched))
-    connection.execute(update(base_dir).where(this).values(shards=count))
+    session.change(mine.values(searched_at=searched))
+    session.change(update(base_dir).where(this).values(shards=count))
 
 
-def last(connection: Connection, base_dir_id: int) -> Sequence[tuple[str, int]]:
+def last(session: Session, base_dir_id: int) -> Sequence[tuple[str, int]]:
     """Return the last (holder, epoch) of each shard that ever had one: unchanged as long as nobody has written since.
 
     Raises LeaseHeldError if an ingester holds one of the leases now.
     """
-    rows, now = _rows(connection, base_dir_id), database_time(connection)
+    rows, now = _rows(session, base_dir_id), session.now()
     for row in rows:
         _refuse_if_held(row, now)
     return [(row.holder, row.epoch) for row in rows]
 
 
-def confirm(connection: Connection, lease: Lease) -> datetime:
+def confirm(session: Session, lease: Lease) -> datetime:
     """Lock and renew the lease, as the first statement of every write transaction; return the database's time.
 
     Raises LeaseLostError if another ingester has taken the lease over.
     """
     now: datetime | None = None
     for number in lease.shards.numbers:
-        now = _renewed(connection, lease, number, lease.lasts_s)
+        now = _renewed(session, lease, number, lease.lasts_s)
         if now is None:
             raise LeaseLostError(
                 "Another ingester has taken over this base dir: this write was refused, and none of it is stored.",
@@ -235,12 +235,13 @@ def confirm(connection: Connection, lease: Lease) -> datetime:
     return now
 
 
-def _renewed(connection: Connection, lease: Lease, shard: int, lasts_s: float) -> datetime | None:
+def _renewed(session: Session, lease: Lease, shard: int, lasts_s: float) -> datetime | None:
     """Lock a shard and let its lease end in `lasts_s`; return the database's time, None if the lease was lost."""
     held = zip(_IDENTITY, (lease.base_dir_id, shard, lease.holder, lease.epoch), strict=True)
     values = {f"of_{name}": each for name, each in held}
     values |= {"of_lasts_s": lasts_s, "of_session_name": lease.session_name}
-    return connection.execute(_renewal(connection.dialect.name), values).scalar_one_or_none()
+    renewed_at: datetime | None = session.value(_renewal(session.kind), values)
+    return renewed_at
 
 
 @cache
@@ -258,25 +259,25 @@ def _named(session_name: Any) -> ColumnElement[str]:
     return func.set_config("application_name", session_name, True)
 
 
-def renew(connection: Connection, lease: Lease) -> None:
+def renew(session: Session, lease: Lease) -> None:
     """Renew the lease during long work outside a write transaction. Raises LeaseLostError.
 
     Raises LeaseHeldError if the holder itself is in a write transaction, which renews the lease anyway.
     """
     for number in lease.shards.numbers:
-        _locked_row(connection, lease.base_dir_id, number, wait=False, session_name=lease.session_name)
-    confirm(connection, lease)
+        _locked_row(session, lease.base_dir_id, number, wait=False, session_name=lease.session_name)
+    confirm(session, lease)
 
 
-def release(connection: Connection, lease: Lease) -> None:
+def release(session: Session, lease: Lease) -> None:
     """Release the lease, so that the next ingester need not wait; leave alone what another one has taken over."""
     for number in lease.shards.numbers:
-        _renewed(connection, lease, number, 0.0)
+        _renewed(session, lease, number, 0.0)
 
 
-def leader(connection: Connection, base_dir_id: int) -> str | None:
+def leader(session: Session, base_dir_id: int) -> str | None:
     """Return the holder of the base dir's first shard that is led now; None if no shard is led."""
-    rows, now = _rows(connection, base_dir_id), database_time(connection)
+    rows, now = _rows(session, base_dir_id), session.now()
     return next((row.holder for row in rows if _leads(row, now)), None)
 
 
@@ -297,15 +298,15 @@ def _refuse_if_held(row: Row[Any], now: datetime) -> None:
         )
 
 
-def _rows(connection: Connection, base_dir_id: int) -> Sequence[Row[Any]]:
+def _rows(session: Session, base_dir_id: int) -> Sequence[Row[Any]]:
     """Return the rows of a base dir's shards in ascending order; a shard that was never led may have no row."""
     mine = ingest_lease.c.base_dir_id == base_dir_id
     shards = select(ingest_lease).join(base_dir).where(mine, ingest_lease.c.shard < base_dir.c.shards)
-    return connection.execute(shards.order_by(ingest_lease.c.shard)).all()
+    return session.rows(shards.order_by(ingest_lease.c.shard))
 
 
-def _row(connection: Connection, base_dir_id: int, shard: int) -> Row[Any] | None:
-    return connection.execute(_of(base_dir_id, shard)).first()
+def _row(session: Session, base_dir_id: int, shard: int) -> Row[Any] | None:
+    return session.first(_of(base_dir_id, shard))
 
 
 def _of(base_dir_id: int, shard: int) -> Select[Any]:
@@ -313,17 +314,15 @@ def _of(base_dir_id: int, shard: int) -> Select[Any]:
     return select(ingest_lease).where(lease.base_dir_id == base_dir_id, lease.shard == shard)
 
 
-def _locked_row(
-    connection: Connection, base_dir_id: int, shard: int, *, wait: bool, session_name: str
-) -> Row[Any]:
+def _locked_row(session: Session, base_dir_id: int, shard: int, *, wait: bool, session_name: str) -> Row[Any]:
     """Lock the row until this transaction ends and return it; on PostgreSQL, name the session `session_name`.
 
     Raises LeaseHeldError, unless `wait`, if another transaction has the row locked.
     """
     locked = _of(base_dir_id, shard).with_for_update(skip_locked=not wait)
-    if connection.dialect.name == "postgresql":
+    if session.kind == "postgresql":
         locked = locked.add_columns(_named(session_name))
-    row = connection.execute(locked).first()
+    row = session.first(locked)
     if row is None:
         raise LeaseHeldError(
             "Another ingester holds the lease of this base dir, and its transaction is still running.",
@@ -333,25 +332,25 @@ def _locked_row(
 
 
 def _made_row(
-    connection: Connection, base_dir_id: int, shard: int, holder: str, mode: str, now: datetime
+    session: Session, base_dir_id: int, shard: int, holder: str, mode: str, now: datetime
 ) -> Row[Any]:
     """Insert a free row for a shard that was never led, and return it; a concurrent insert makes this one wait."""
     free = {"holder": holder, "epoch": 0, "mode": mode, "acquired_at": now, "expires_at": now}
-    inserts = upsert(connection, ingest_lease, ["base_dir_id", "shard"])
-    connection.execute(inserts, {"base_dir_id": base_dir_id, "shard": shard, **free})
-    row = _row(connection, base_dir_id, shard)
+    inserts = upsert(session, ingest_lease, ["base_dir_id", "shard"])
+    session.change(inserts, {"base_dir_id": base_dir_id, "shard": shard, **free})
+    row = _row(session, base_dir_id, shard)
     assert row is not None
     return row
 
 
-def _leads_more(connection: Connection, leader: str, other: str, now: datetime) -> bool:
+def _leads_more(session: Session, leader: str, other: str, now: datetime) -> bool:
     """Return whether `leader`'s process leads at least two shards more than `other`'s (an undivided base dir: one)."""
     led = (
         select(ingest_lease.c.holder)
         .join(base_dir)
         .where(ingest_lease.c.mode == "daemon", ingest_lease.c.expires_at > now, ~base_dir.c.leaving)
     )
-    count = Counter(map(process_of, connection.execute(led).scalars()))
+    count = Counter(map(process_of, session.column(led)))
     return count[process_of(leader)] >= count[process_of(other)] + 2
 
 
@@ -381,16 +380,16 @@ _RIGHTS = (
 )
 
 
-def end_stopped_holder(connection: Connection, session_name: str, lasts_s: float) -> None:
+def end_stopped_holder(session: Session, session_name: str, lasts_s: float) -> None:
     """End the session of this name if its transaction is older than `lasts_s` and waits for the client.
 
     Does nothing on SQLite. Raises LeaseHeldError if this role may not see or end the session.
     """
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         return
     this = {"session_name": session_name, "lasts_s": lasts_s}
     try:
-        holder = connection.execute(_END_STOPPED, this).first()
+        holder = session.first(_END_STOPPED, this)
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
             raise

@@ -34,10 +34,11 @@ from lineage_store.errors import (
 from lineage_store.paths import PathLike, filesystem_type, is_network
 from lineage_store.store.catalog import refs
 from lineage_store.store.catalog.refs import BaseDir
+from lineage_store.store.database.session import Session
 from lineage_store.texts import shown, to_stored
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Engine
 
     from lineage_store.store.database.standby import Standby
 
@@ -212,15 +213,15 @@ class OpenedStore:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Answer all questions of this thread in the block from one snapshot; the block must not wait for others."""
-        with self._reading() as connection:
-            self._here.connection = connection
+        with self._reading() as session:
+            self._here.connection = session
             try:
                 yield
             finally:
                 self._here.connection = None
 
     @contextmanager
-    def _reading(self, engine: Engine | None = None) -> Iterator[Connection]:
+    def _reading(self, engine: Engine | None = None) -> Iterator[Session]:
         """Open a read transaction on an engine; None: use the snapshot's transaction, or else `read_engine`."""
         from lineage_store.store.database import db
 
@@ -228,17 +229,17 @@ class OpenedStore:
         if engine is None and here is not None:
             yield here
             return
-        with self._named_failures(), db.reading(engine or self.read_engine) as connection:
-            yield connection
+        with self._named_failures(), db.reading(engine or self.read_engine) as session:
+            yield session
 
     @contextmanager
-    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Connection, BaseDir, int]]:
+    def _job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Session, BaseDir, int]]:
         """Open a read transaction, and find a base dir and the id of a job in it. Raises as `find_job`."""
-        with self._reading() as connection:
-            yield connection, *find_job(connection, base_dir, train_id)
+        with self._reading() as session:
+            yield session, *find_job(session, base_dir, train_id)
 
 
-def find_job(connection: Connection, base_dir: PathLike, train_id: str) -> tuple[BaseDir, int]:
+def find_job(session: Session, base_dir: PathLike, train_id: str) -> tuple[BaseDir, int]:
     """Return a base dir, and the id of a job of it.
 
     Raises TrainJobNotFoundError, LineageParamTypeError; LineageParamSummaryPathError when the store does not know the
@@ -247,8 +248,8 @@ def find_job(connection: Connection, base_dir: PathLike, train_id: str) -> tuple
     from lineage_store.query import jobs
     from lineage_store.store.catalog import registry
 
-    place = refs.find(connection, base_dir)
-    found = registry.job_id(connection, place.id, stored_id(train_id))
+    place = refs.find(session, base_dir)
+    found = registry.job_id(session, place.id, stored_id(train_id))
     if found is None:
         raise jobs.no_such_job(train_id, place.path)
     return place, found

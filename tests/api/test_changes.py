@@ -106,9 +106,9 @@ def looked_again(follower: Follower) -> list[str]:
 
 def stamp(store: LineageStore, base_dir: Path, *train_ids: str) -> None:
     base_dir_id = lease.register(store.engine, base_dir)
-    with writing(store.engine) as connection:
+    with writing(store.engine) as session:
         jobs = select(train_job.c.id).where(train_job.c.train_id.in_(train_ids))
-        revisions.stamp(connection, base_dir_id, connection.execute(jobs).scalars().all())
+        revisions.stamp(session, base_dir_id, session.column(jobs))
 
 
 def test_all_is_told_first_and_then_what_changed(store: LineageStore, one: Path) -> None:
@@ -157,9 +157,9 @@ def test_a_base_dir_that_is_forgotten_is_told_and_anew_when_it_is_back(
 def test_what_a_backup_took_back_is_told_anew(store: LineageStore, two: Path) -> None:
     store.annotate(two, "./c", tag=1)
     reader = Reader(store)
-    with writing(store.engine) as connection:
+    with writing(store.engine) as session:
         for table in ("base_dir", "train_job"):
-            connection.execute(text(f"UPDATE {table} SET revision = revision - 1000"))
+            session.change(text(f"UPDATE {table} SET revision = revision - 1000"))
     told = reader.told()
     assert [words for words in told if "two" in words] == ["forgotten two None", "changed two ./c"]
     assert reader.told() == []
@@ -277,9 +277,9 @@ def test_what_commits_late_is_told_though_later_revisions_were_told_before(
             store.ingest(base_dir)
         first = lease.register(store.engine, one)
         reader = Reader(store)
-        with writing(store.engine) as connection:
-            job = connection.execute(select(train_job.c.id).where(train_job.c.train_id == "./a")).scalar_one()
-            revisions.stamp(connection, first, [job])
+        with writing(store.engine) as session:
+            job = session.value(select(train_job.c.id).where(train_job.c.train_id == "./a"))
+            revisions.stamp(session, first, [job])
             store.annotate(two, "./c", tag=1)
             (early,) = reader.read()
             assert words(early) == "changed two ./c"
@@ -306,8 +306,8 @@ def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_
             number = lease.register(own.engine, place)
             jobs = column(own.engine, "SELECT id FROM train_job WHERE base_dir_id = :of", of=number)
             for _ in range(15):
-                with writing(own.engine) as connection:
-                    revisions.stamp(connection, number, chance.sample(jobs, 2))
+                with writing(own.engine) as session:
+                    revisions.stamp(session, number, chance.sample(jobs, 2))
                     done.wait(chance.random() / 100)
 
     writers = [

@@ -191,11 +191,11 @@ def test_a_session_that_the_standby_ended_says_so_too(
     assert jobs(store) == ["./a"]
 
     def rest() -> None:
-        with reading(store.read_engine) as connection:
-            connection.exec_driver_sql("SELECT count(*) FROM base_dir")
+        with reading(store.read_engine) as session:
+            session.change("SELECT count(*) FROM base_dir")
             execute(postgres_url, "BEGIN; LOCK TABLE base_dir IN ACCESS EXCLUSIVE MODE; COMMIT")
             wait_until_caught_up(postgres_url, standby_url)
-            connection.exec_driver_sql("SELECT count(*) FROM base_dir")
+            session.change("SELECT count(*) FROM base_dir")
 
     with impatient(standby_url), pytest.raises(DatabaseUnavailableError) as ended:
         rest()

@@ -79,8 +79,8 @@ def test_a_foreign_database_exits_4_and_stays_as_it_is(run: Run, tmp_path: Path)
 
 
 def test_an_old_schema_exits_4_and_says_what_to_do(run: Run, on_sqlite: str) -> None:
-    with opened(on_sqlite) as engine, writing(engine) as connection:
-        connection.exec_driver_sql("UPDATE lineage_store_version SET version_num = '0000'")
+    with opened(on_sqlite) as engine, writing(engine) as session:
+        session.change("UPDATE lineage_store_version SET version_num = '0000'")
     finished = run("jobs")
     assert finished.code == 4
     assert "db upgrade" in finished.err
@@ -114,8 +114,8 @@ def test_another_leader_exits_6(run: Run, on_sqlite: str, base_dir: Path) -> Non
 def test_a_signal_ends_the_wait_for_a_lead(run: Run, on_sqlite: str, base_dir: Path) -> None:
     engine = open_engine(on_sqlite)
     base_dir_id = register_base_dir(engine, base_dir)
-    with writing(engine) as connection:
-        leases.acquire(connection, base_dir_id, "elsewhere:1:abc", 600, "once")
+    with writing(engine) as session:
+        leases.acquire(session, base_dir_id, "elsewhere:1:abc", 600, "once")
     engine.dispose()
     process = _start("ingest", base_dir, url=on_sqlite)
     assert process.stderr is not None

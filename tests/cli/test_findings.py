@@ -19,7 +19,7 @@ from lineage_store.errors import Cause
 from lineage_store.finding_kinds import KINDS, SECTIONS, Kind, Severity
 from lineage_store.findings import Finding, exit_code, finding, of_database, severity_of
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.records import relative_path
 from lineage_store.store.writes.ingest_log import set_file_problems
 
@@ -85,12 +85,12 @@ def test_one_row_makes_a_kind_that_is_stored_listed_counted_and_to_be_documented
     log = Log().scalar(1, "loss", 0.5).write_summary(tmp_path / "base" / "run")
     with LineageStore(on_each) as store:
         store.ingest(tmp_path / "base")
-        with writing(store.engine) as connection:
-            base_dir_id = registry.base_dirs(connection)[0][0]
-            (file,) = registry.known_files(connection, base_dir_id)
+        with writing(store.engine) as session:
+            base_dir_id = registry.base_dirs(session)[0][0]
+            (file,) = registry.known_files(session, base_dir_id)
             found = finding(row.name, relative_path(file.train_id, file.name), word="Abracadabra")
-            now = database_time(connection)
-            set_file_problems(connection, base_dir_id, {file: [found]}, now)
+            now = session.now()
+            set_file_problems(session, base_dir_id, {file: [found]}, now)
 
     (listed,) = json.loads(run("problems", "--json").out)
     assert (listed["kind"], listed["subject"]) == ("cursed_file", str(log))

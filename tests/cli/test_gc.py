@@ -21,7 +21,7 @@ from helpers.program import PROGRAM, Run, on_terminal
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamValueError, LineageSearchConditionParamError
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import base_dir as base_dir_table
 
 
@@ -337,7 +337,7 @@ def test_a_removal_is_listed_by_its_number_and_comes_back_by_it(run: Run, finish
     shutil.rmtree(finished / "good")
     restored = run("gc", "--restore-removal", number)
     assert (restored.code, restored.out.startswith("1 jobs are read again")) == (3, True)
-    assert "1 cannot come back" in restored.err
+    assert "1 cannot be restored" in restored.err
     assert "./good" in restored.err
     run("ingest", finished)
     assert jobs(run) == ["./poor"]
@@ -376,9 +376,9 @@ def test_what_waits_for_a_person_is_told_and_goes_when_confirmed(
 def test_while_the_clock_is_wrong_nothing_goes_by_age_until_a_person_says_it_is_right(
     run: Run, finished: Path, on_each: str
 ) -> None:
-    with opened(on_each) as engine, writing(engine) as connection:
-        long_ago = database_time(connection) - timedelta(days=800)
-        connection.execute(update(base_dir_table).values(clock_at=long_ago))
+    with opened(on_each) as engine, writing(engine) as session:
+        long_ago = session.now() - timedelta(days=800)
+        session.change(update(base_dir_table).values(clock_at=long_ago))
     refused = run("gc", "--older-than", "90d", "--yes")
     assert (refused.code, "800.0 days ahead of" in refused.err, "--confirm" in refused.err) == (1, True, True)
     assert jobs(run) == ["./good", "./poor"]

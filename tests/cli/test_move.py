@@ -40,7 +40,7 @@ def test_without_the_log_files_it_wants_force(run: Run, stored: Path, tmp_path: 
     (tmp_path / "new").mkdir()
     refused = run("move", stored, tmp_path / "new")
     assert (refused.code, "--force" in refused.err) == (2, True)
-    assert "3 of which are not there" in run("move", stored, tmp_path / "new", "--force").out
+    assert "3 of which are missing" in run("move", stored, tmp_path / "new", "--force").out
 
 
 def test_while_a_daemon_leads_it_exits_6(run: Run, stored: Path, tmp_path: Path, on_sqlite: str) -> None:

@@ -85,8 +85,8 @@ ROLLED_BACK = ["EXPLAIN ANALYZE CREATE TABLE other AS SELECT 1", "SELECT lo_from
 
 
 def count_jobs(url: str) -> int:
-    with opened(url) as engine, reading(engine) as connection:
-        count: int = connection.execute(select(func.count()).select_from(tables.train_job)).scalar_one()
+    with opened(url) as engine, reading(engine) as session:
+        count: int = session.value(select(func.count()).select_from(tables.train_job))
     return count
 
 

@@ -21,8 +21,8 @@ from lineage_store.store.database.db import open_engine, writing
 
 def long_ago(url: str) -> None:
     """Let the last search be long ago."""
-    with opened(url) as engine, writing(engine) as connection:
-        connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01T00:00:00.000Z'"))
+    with opened(url) as engine, writing(engine) as session:
+        session.change(text("UPDATE base_dir SET discovered_at = '2020-01-01T00:00:00.000Z'"))
 
 
 def test_all_is_well_after_an_ingest(run: Run, stored: Path) -> None:
@@ -144,8 +144,8 @@ def test_what_keeps_the_store_from_being_written_is_told(run: Run, on_sqlite: st
 def test_numbers_that_come_to_an_end_are_told_in_time(
     run: Run, on_sqlite: str, stored: Path, statement: str, told: str
 ) -> None:
-    with opened(on_sqlite) as engine, writing(engine) as connection:
-        connection.execute(text(statement))
+    with opened(on_sqlite) as engine, writing(engine) as session:
+        session.change(text(statement))
     checked = run("status", "--check")
     assert checked.code == 0
     assert f"{told} of 2,147,483,648." in checked.out

@@ -154,11 +154,11 @@ def test_who_has_locked_others_out_is_told(run: Run, postgres_url: str, base_dir
     database = ("--database", postgres_url)
     assert run(*database, "ingest", base_dir).code == 0
     engine, other = db.open_engine(postgres_url), db.open_engine(postgres_url)
-    with db.writing(engine) as connection:
-        connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
-    with db.writing(engine) as connection:
-        connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
-        (pid,) = connection.execute(text("SELECT pg_backend_pid()")).one()
+    with db.writing(engine) as session:
+        session.change(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
+    with db.writing(engine) as session:
+        session.change(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
+        (pid,) = session.one(text("SELECT pg_backend_pid()"))
         locked_out = threading.Thread(target=ingest, args=(other, base_dir))
         locked_out.start()
         expected = f"the store: It is locked. Session {pid} of role "
@@ -174,8 +174,8 @@ def test_a_server_that_only_reads_is_told(run: Run, postgres_url: str, base_dir:
     engine = db.open_engine(postgres_url)
     database = ("--database", postgres_url)
     assert run(*database, "ingest", base_dir).code == 0
-    with db.writing(engine) as connection:
-        connection.execute(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
+    with db.writing(engine) as session:
+        session.change(text("UPDATE base_dir SET discovered_at = '2020-01-01'"))
     engine.dispose()
     with faults.read_only(engine):
         checked = run(*database, "status", "--check")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from helpers.built_store import (
     LogFile,
@@ -21,6 +21,7 @@ from helpers.built_store import (
 )
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store.store.database.db import open_engine, writing
+from lineage_store.store.database.session import Session
 
 BASE_DIR = "/logs/summary_base"
 MARCH, AUGUST, SEPTEMBER_3, SEPTEMBER_10 = 1740787200, 1755648000, 1756857600, 1757462400
@@ -39,15 +40,15 @@ RESNET = {"network": "ResNet50", "train_dataset_path": "/data/imagenet"}
 def filled(module_database_url: str) -> Iterator[Engine]:
     """The filled store, once on each database."""
     engine = open_engine(module_database_url)
-    with writing(engine) as connection:
-        _fill(connection, add_base_dir(connection, BASE_DIR))
+    with writing(engine) as session:
+        _fill(session, add_base_dir(session, BASE_DIR))
     yield engine
     engine.dispose()
 
 
-def _fill(connection: Connection, base_dir_id: int) -> None:
+def _fill(session: Session, base_dir_id: int) -> None:
     now = datetime.now(UTC)
-    add = _Adder(connection, base_dir_id)
+    add = _Adder(session, base_dir_id)
     lenet_a, lenet_b, lenet_c = _even_training(add), _restarted_training(add), _diverged_training(add)
     resnet_a = _old_training_on_two_devices(add)
     resnet_b = _quiet_training(
@@ -55,18 +56,18 @@ def _fill(connection: Connection, base_dir_id: int) -> None:
     )
     _quiet_training(add, "resnet-c", {}, 4.0, now - timedelta(minutes=15))
     _old_training_not_fully_ingested(add)
-    add_pipeline(connection, [lenet_a, lenet_b], "111111111111", _pipeline(batch=32, size=28))
-    add_pipeline(connection, [lenet_c], "222222222222", _pipeline(batch=32, size=32))
-    add_pipeline(connection, [resnet_a], "333333333333", _pipeline(batch=64, size=224))
-    add_pipeline(connection, [resnet_b], "444444444444", _pipeline(batch=64, size=224)[1:])
-    derive(connection, now)
+    add_pipeline(session, [lenet_a, lenet_b], "111111111111", _pipeline(batch=32, size=28))
+    add_pipeline(session, [lenet_c], "222222222222", _pipeline(batch=32, size=32))
+    add_pipeline(session, [resnet_a], "333333333333", _pipeline(batch=64, size=224))
+    add_pipeline(session, [resnet_b], "444444444444", _pipeline(batch=64, size=224)[1:])
+    derive(session, now)
 
 
 class _Adder:
     """Adds jobs and their files to one base dir."""
 
-    def __init__(self, connection: Connection, base_dir_id: int) -> None:
-        self.connection = connection
+    def __init__(self, session: Session, base_dir_id: int) -> None:
+        self.connection = session
         self.base_dir_id = base_dir_id
 
     def job(self, name: str, fields: dict[str, Any], metrics: dict[str, Any], user: dict[str, Any]) -> int:

@@ -15,6 +15,6 @@ def test_every_query_has_an_answer() -> None:
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_query_gives_the_known_answer(question: str, filled: Engine) -> None:
-    with reading(filled) as connection:
-        rows = [tuple(map(plain, row)) for row in connection.exec_driver_sql(QUERIES[question])]
+    with reading(filled) as session:
+        rows = [tuple(map(plain, row)) for row in session.rows(QUERIES[question])]
     assert rows == approximately(ANSWERS[question])

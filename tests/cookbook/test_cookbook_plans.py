@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from helpers.cookbook import QUERIES
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store.store.admin.planner_statistics import gather
 from lineage_store.store.admin.roles import READING_LIMITS
 from lineage_store.store.database.db import open_engine, reading, writing
+from lineage_store.store.database.session import Session
 
 JOBS = 20_000
 """With fewer of them, SQLite finds good plans whatever it knows of base dirs."""
@@ -60,30 +61,30 @@ FROM series CROSS JOIN number
 @pytest.fixture(scope="module")
 def engine(module_database_url: str) -> Iterator[Engine]:
     engine = open_engine(module_database_url)
-    with writing(engine) as connection:
-        _fill(connection)
+    with writing(engine) as session:
+        _fill(session)
     gather(engine)
     yield engine
     engine.dispose()
 
 
-def _fill(connection: Connection) -> None:
-    given = {"base_dir": add_base_dir(connection), "now": NOW.isoformat(), "jobs": JOBS}
+def _fill(session: Session) -> None:
+    given = {"base_dir": add_base_dir(session), "now": NOW.isoformat(), "jobs": JOBS}
     for statement in _INSERTS.split(";"):
         used = {name: value for name, value in given.items() if f":{name}" in statement}
-        connection.execute(text(statement), used)
+        session.change(text(statement), used)
 
 
 @pytest.fixture(scope="module")
 def plans(engine: Engine) -> dict[str, str]:
     """Of each question."""
     verb = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
-    with reading(engine) as connection:
+    with reading(engine) as session:
         if engine.dialect.name == "postgresql":
             for limit in ("join_collapse_limit", "from_collapse_limit"):
-                connection.exec_driver_sql(f"SET LOCAL {limit} = {READING_LIMITS[limit]}")
+                session.change(f"SET LOCAL {limit} = {READING_LIMITS[limit]}")
         return {
-            question: "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{verb} {query}"))
+            question: "\n".join(str(row[-1]) for row in session.rows(f"{verb} {query}"))
             for question, query in QUERIES.items()
         }
 

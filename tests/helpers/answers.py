@@ -7,28 +7,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy import Connection
-
 from lineage_store.query import jobs
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.mindinsight_shapes import answer, objects, one_job, read_keys, want_of, want_of_keys
 from lineage_store.store.catalog import registry
+from lineage_store.store.database.session import Session
 from lineage_store.texts import to_stored
 
 
 def filter_lineage(
-    connection: Connection,
+    session: Session,
     condition: SearchCondition,
     base_dir_ids: Sequence[int] | None,
     *,
     count: bool = True,
 ) -> dict[str, Any]:
     """The page of a condition."""
-    return answer(jobs.page(connection, condition, want_of(condition), base_dir_ids, count=count), condition)
+    return answer(jobs.page(session, condition, want_of(condition), base_dir_ids, count=count), condition)
 
 
 def iter_lineage(
-    reading: Callable[[], AbstractContextManager[Connection]],
+    reading: Callable[[], AbstractContextManager[Session]],
     condition: SearchCondition,
     *,
     jobs_at_once: int = 500,
@@ -39,11 +38,11 @@ def iter_lineage(
 
 
 def get_lineage(
-    connection: Connection, base_dir: str, base_dir_id: int, train_id: str, keys: Sequence[str] | None = None
+    session: Session, base_dir: str, base_dir_id: int, train_id: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """One job, as MindInsight 0.7 shows it."""
-    shown, job_id = read_keys(keys), registry.job_id(connection, base_dir_id, to_stored(train_id))
+    shown, job_id = read_keys(keys), registry.job_id(session, base_dir_id, to_stored(train_id))
     if job_id is None:
         raise jobs.no_such_job(train_id, base_dir)
-    row = jobs.one(connection, job_id, want_of_keys(shown))
+    row = jobs.one(session, job_id, want_of_keys(shown))
     return one_job(row, os.path.normpath(os.path.join(base_dir, train_id)), shown)

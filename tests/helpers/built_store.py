@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import delete, insert, select
 
 from helpers.stored_jobs import inserted
 from lineage_store.ingest.decode.lineage_fold import named_values
 from lineage_store.store.catalog.registry import next_numbers
+from lineage_store.store.database.session import Session
 from lineage_store.store.records import FileLineage, Statistics, nullable, statistics
 from lineage_store.store.schema import tables
 from lineage_store.store.writes.jobs import refresh_jobs
@@ -42,7 +43,7 @@ class LogFile:
 
 
 def add_file(
-    connection: Connection,
+    session: Session,
     job_id: int,
     time: int,
     *,
@@ -55,7 +56,7 @@ def add_file(
     suffix = "MS" if kind == "summary" else "lineage"
     row: dict[str, Any] = {
         "job_id": job_id,
-        "file_no": next(next_numbers(connection, tables.log_file.c.file_no, [job_id])[job_id]),
+        "file_no": next(next_numbers(session, tables.log_file.c.file_no, [job_id])[job_id]),
         "name": f"events.out.events.summary.{time}.{0 if device is None else device}.host_{suffix}",
         "generation": 1,
         "current": True,
@@ -78,87 +79,83 @@ def add_file(
         "unread": False,
         "created_at": datetime.fromisoformat("2025-01-01T00:00:00Z"),
     }
-    connection.execute(insert(tables.log_file), row | columns)
+    session.change(insert(tables.log_file), row | columns)
     return LogFile(job_id, row["file_no"], time, device, seconds_per_step)
 
 
-def add_scalars(connection: Connection, file: LogFile, tag: str, values: Mapping[int, float]) -> None:
+def add_scalars(session: Session, file: LogFile, tag: str, values: Mapping[int, float]) -> None:
     """Store the scalars of one tag; `values` are by step."""
     steps = np.array(sorted(values), dtype=np.int64)
     samples = np.array([values[int(step)] for step in steps], dtype=np.float64)
     wall_times = _wall_times(file, len(steps))
-    series_no = _add_series(connection, file, "scalar", tag, _statistics(steps, wall_times, samples))
+    series_no = _add_series(session, file, "scalar", tag, _statistics(steps, wall_times, samples))
     rows = [
         {**_sample(file, series_no, int(step), wall_time), "value": nullable(value)}
         for step, wall_time, value in zip(steps, wall_times, samples, strict=True)
     ]
-    connection.execute(insert(tables.scalar_sample), rows)
+    session.change(insert(tables.scalar_sample), rows)
 
 
 def add_payloads(
-    connection: Connection, file: LogFile, plugin: str, tag: str, columns: Mapping[int, Mapping[str, Any]]
+    session: Session, file: LogFile, plugin: str, tag: str, columns: Mapping[int, Mapping[str, Any]]
 ) -> None:
     """Store payloads of one tag; by step, the columns of payload_sample that matter."""
     steps = np.array(sorted(columns), dtype=np.int64)
     wall_times = _wall_times(file, len(steps))
-    series_no = _add_series(connection, file, plugin, tag, _statistics(steps, wall_times, None))
+    series_no = _add_series(session, file, plugin, tag, _statistics(steps, wall_times, None))
     place = {"frame_offset": 0, "frame_length": 1, "value_index": 0, "checksum": 0, "size_bytes": 1}
     for step, wall_time in zip(steps, wall_times, strict=True):
         row = {**_sample(file, series_no, int(step), wall_time), **place, **columns[int(step)]}
-        connection.execute(insert(tables.payload_sample), row)
+        session.change(insert(tables.payload_sample), row)
 
 
-def add_evaluation(
-    connection: Connection, file: LogFile, byte_offset: int, metrics: Mapping[str, Any]
-) -> None:
+def add_evaluation(session: Session, file: LogFile, byte_offset: int, metrics: Mapping[str, Any]) -> None:
     """Store an evaluation in a lineage file, written `byte_offset` seconds after the file was begun."""
     at = {"job_id": file.job_id, "file_no": file.file_no, "byte_offset": byte_offset, "value_index": 0}
     content = json.dumps({"metric": json.dumps(metrics)})
     table = tables.file_lineage
     this = (table.c.job_id == file.job_id) & (table.c.file_no == file.file_no)
-    number = (connection.execute(select(table.c.evaluations).where(this)).scalar() or 0) + 1
+    number = (session.value(select(table.c.evaluations).where(this)) or 0) + 1
     event = {**at, "kind": "eval", "wall_time": float(file.time + byte_offset), "content": content}
-    connection.execute(insert(tables.lineage_event), event | {"evaluation_no": number})
+    session.change(insert(tables.lineage_event), event | {"evaluation_no": number})
     come_to = FileLineage(number, number, eval_at=byte_offset)._asdict()
-    connection.execute(delete(table).where(this))
-    connection.execute(insert(table), {"job_id": file.job_id, "file_no": file.file_no, **come_to})
+    session.change(delete(table).where(this))
+    session.change(insert(table), {"job_id": file.job_id, "file_no": file.file_no, **come_to})
     for value in named_values(metrics):
-        connection.execute(
+        session.change(
             insert(tables.evaluation_metric), {**at, "name_key": key(value.name), **value._asdict()}
         )
-    number_evaluations(
-        connection, [[each for each in files_of_jobs(connection, [file.job_id]) if each.current]]
-    )
+    number_evaluations(session, [[each for each in files_of_jobs(session, [file.job_id]) if each.current]])
 
 
 def add_pipeline(
-    connection: Connection, job_ids: Sequence[int], mark: str, nodes: Sequence[Mapping[str, Any]]
+    session: Session, job_ids: Sequence[int], mark: str, nodes: Sequence[Mapping[str, Any]]
 ) -> None:
     """Give these jobs, whose lineage is stored, the same dataset pipeline; `nodes` are rows of dataset_node."""
     graph = {"digest": mark * 5, "mark": mark, "content": "{}"}
-    graph_id = inserted(connection, tables.dataset_graph, graph)
+    graph_id = inserted(session, tables.dataset_graph, graph)
     for item_no, node in enumerate(nodes):
         columns: dict[str, Any] = dict.fromkeys(("parent", "operation", "operation_no", "parameter", "value"))
         row = {"dataset_graph_id": graph_id, "item_no": item_no, **columns, **node}
-        connection.execute(insert(tables.dataset_node), row)
+        session.change(insert(tables.dataset_node), row)
     of_jobs = tables.lineage.c.job_id.in_(job_ids)
-    connection.execute(
+    session.change(
         tables.lineage.update().where(of_jobs).values(dataset_mark=mark, dataset_graph_id=graph_id)
     )
 
 
-def derive(connection: Connection, now: datetime) -> None:
+def derive(session: Session, now: datetime) -> None:
     """Update everything that is derived from log files, for each job that has any."""
     job = tables.train_job.c
     rows = (
         select(job.base_dir_id, job.id).join(tables.log_file, tables.log_file.c.job_id == job.id).distinct()
     )
     of_base_dir = defaultdict[int, list[int]](list)
-    for base_dir_id, job_id in connection.execute(rows):
+    for base_dir_id, job_id in session.rows(rows):
         of_base_dir[base_dir_id].append(job_id)
     for base_dir_id, jobs in of_base_dir.items():
-        recompute_supersession(connection, jobs, None)
-        refresh_jobs(connection, base_dir_id, jobs, now, LIVE_WITHIN_S)
+        recompute_supersession(session, jobs, None)
+        refresh_jobs(session, base_dir_id, jobs, now, LIVE_WITHIN_S)
 
 
 def _wall_times(file: LogFile, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -172,15 +169,15 @@ def _statistics(
     return found
 
 
-def _add_series(connection: Connection, file: LogFile, plugin: str, tag: str, found: Statistics) -> int:
-    series_no = next(next_numbers(connection, tables.series.c.series_no, [file.job_id])[file.job_id])
+def _add_series(session: Session, file: LogFile, plugin: str, tag: str, found: Statistics) -> int:
+    series_no = next(next_numbers(session, tables.series.c.series_no, [file.job_id])[file.job_id])
     row = {"job_id": file.job_id, "series_no": series_no, "file_no": file.file_no, "device": file.device}
     name = {"plugin": plugin, "tag_key": key(tag), "tag": tag}
     files = tables.log_file
     earlier = files.c.last_wall_time.is_(None) | (files.c.last_wall_time < found.last_wall_time)
     this = (files.c.job_id == file.job_id) & (files.c.file_no == file.file_no)
-    connection.execute(files.update().where(this, earlier).values(last_wall_time=found.last_wall_time))
-    connection.execute(insert(tables.series), {**row, **name, **found._asdict()})
+    session.change(files.update().where(this, earlier).values(last_wall_time=found.last_wall_time))
+    session.change(insert(tables.series), {**row, **name, **found._asdict()})
     return series_no
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Engine, select
 
+from lineage_store.store.database.session import Session
 from lineage_store.store.database.sql import UtcTime
 from lineage_store.store.schema import tables
 
@@ -26,12 +27,12 @@ Row = tuple[tuple[str, Any], ...]
 def natural_contents(engine: Engine) -> dict[str, list[Row]]:
     """Return the rows of every table of the schema; a base dir is named by the last part of its path."""
     with engine.connect() as connection:
-        names = _natural_names(connection)
+        names = _natural_names(Session(connection))
         return {
             table.name: sorted(
                 (
                     tuple((name, _natural(names, table.name, name, row)) for name in row)
-                    for row in _rows(connection, table)
+                    for row in _rows(Session(connection), table)
                 ),
                 key=repr,
             )
@@ -40,13 +41,13 @@ def natural_contents(engine: Engine) -> dict[str, list[Row]]:
         }
 
 
-def _rows(connection: Connection, table: Any) -> list[dict[str, Any]]:
+def _rows(session: Session, table: Any) -> list[dict[str, Any]]:
     shown = [c for c in table.columns if c.name not in CLOCKS | {"id", "path_key"}]
     shown = [column for column in shown if not isinstance(column.type, UtcTime)]
     query = select(*shown)
     if table is tables.ingest_problem:
         query = query.where(table.c.resolved_at.is_(None))
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return [dict(row) for row in [row._mapping for row in session.rows(query)]]
 
 
 def _natural(names: dict[str, dict[Any, Any]], table: str, column: str, row: dict[str, Any]) -> Any:
@@ -58,22 +59,21 @@ def _natural(names: dict[str, dict[Any, Any]], table: str, column: str, row: dic
     return value + 0.0 if isinstance(value, float) else value  # SQLite keeps no -0.0
 
 
-def _natural_names(connection: Connection) -> dict[str, dict[Any, Any]]:
+def _natural_names(session: Session) -> dict[str, dict[Any, Any]]:
     """Return by the name of a referring column the natural name of each id, or of each number within a job."""
-    base_dirs = {row.id: Path(row.path).name for row in connection.execute(select(tables.base_dir))}
+    base_dirs = {row.id: Path(row.path).name for row in session.rows(select(tables.base_dir))}
     jobs = {
-        row.id: (base_dirs[row.base_dir_id], row.train_id)
-        for row in connection.execute(select(tables.train_job))
+        row.id: (base_dirs[row.base_dir_id], row.train_id) for row in session.rows(select(tables.train_job))
     }
     files = {
         (row.job_id, row.file_no): (*jobs[row.job_id], row.name, row.generation)
-        for row in connection.execute(select(tables.log_file))
+        for row in session.rows(select(tables.log_file))
     }
     series = {
         (row.job_id, row.series_no): (*files[row.job_id, row.file_no], row.plugin, row.tag)
-        for row in connection.execute(select(tables.series))
+        for row in session.rows(select(tables.series))
     }
-    graphs = {row.id: row.digest for row in connection.execute(select(tables.dataset_graph))}
+    graphs = {row.id: row.digest for row in session.rows(select(tables.dataset_graph))}
     return {
         "base_dir_id": base_dirs,
         "job_id": jobs,

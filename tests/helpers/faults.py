@@ -60,8 +60,8 @@ def locked(engine: Engine) -> Iterator[None]:
             yield
     else:
         impatient = every_connection(engine, "SET lock_timeout = '1500ms'")
-        with impatient, writing(other) as connection:
-            connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
+        with impatient, writing(other) as session:
+            session.change(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
             yield
     other.dispose()
 

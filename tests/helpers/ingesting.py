@@ -54,8 +54,8 @@ def visible_scalars(engine: Engine, tag: str = "loss") -> dict[int, float]:
 
 def let_leases_expire(engine: Engine) -> None:
     """Let all leases expire now, instead of waiting, as after an ingester was killed."""
-    with writing(engine) as connection:
-        connection.execute(update(ingest_lease).values(expires_at=datetime(2000, 1, 1, tzinfo=UTC)))
+    with writing(engine) as session:
+        session.change(update(ingest_lease).values(expires_at=datetime(2000, 1, 1, tzinfo=UTC)))
 
 
 def tick_until(condition: Callable[[], object], *followers: Follower) -> None:

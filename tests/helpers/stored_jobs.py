@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import insert
 
 from lineage_store import texts
 from lineage_store.fields import LISTED, TRAINED
 from lineage_store.ingest.decode.lineage_fold import named_values
 from lineage_store.plain_values import float_kind
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import tables
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,24 +42,24 @@ class StoredJob:
     graph: Mapping[str, Any] | None = None
 
 
-def add_base_dir(connection: Connection, path: str = "/logs") -> int:
+def add_base_dir(session: Session, path: str = "/logs") -> int:
     """Store a base dir; return its id."""
     row = {"path": path, "path_key": texts.key(path), "created_at": NOW}
-    return inserted(connection, tables.base_dir, row)
+    return inserted(session, tables.base_dir, row)
 
 
-def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
+def add_job(session: Session, job: StoredJob, base_dir_id: int) -> int:
     """Store a job with its lineage; return its id."""
     known = {
         name: getattr(job, name) for name in ("update_time", "state", "outcome", "host", "first_file_time")
     }
-    job_id = add_bare_job(connection, job.train_id, base_dir_id, **known)
+    job_id = add_bare_job(session, job.train_id, base_dir_id, **known)
     mark = texts.to_stored(job.fields.get("dataset_mark", "none"))
     graph_id = None
     if job.graph is not None:
         content = json.dumps(job.graph)
         graph_id = inserted(
-            connection, tables.dataset_graph, {"digest": str(job_id), "mark": mark, "content": content}
+            session, tables.dataset_graph, {"digest": str(job_id), "mark": mark, "content": content}
         )
     row = {
         "job_id": job_id,
@@ -66,7 +67,7 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
         "dataset_graph_id": graph_id,
         "model_lineage": _compatible(job),
     }
-    connection.execute(insert(tables.lineage).values(row | _columns(job.fields)))
+    session.change(insert(tables.lineage).values(row | _columns(job.fields)))
     summaries = {"evaluation_no": 1}
     for table, values, more in (
         (tables.metric, job.metrics, {}),
@@ -77,14 +78,14 @@ def add_job(connection: Connection, job: StoredJob, base_dir_id: int) -> int:
             name_key = texts.summary_key if table is tables.metric_summary else texts.key
             named = {"job_id": job_id, "name_key": name_key(value.name), "position": value.position}
             typed = {"name": value.name, "kind": value.kind, "value": value.value, "text": value.text}
-            connection.execute(insert(table).values(named | typed | more))
+            session.change(insert(table).values(named | typed | more))
     if job.label is not None or job.remark is not None:
         key = {"base_dir_id": base_dir_id, "train_id": texts.to_stored(job.train_id), "updated_at": NOW}
-        connection.execute(insert(tables.annotation).values(**key, tag=job.label, remark=job.remark))
+        session.change(insert(tables.annotation).values(**key, tag=job.label, remark=job.remark))
     return job_id
 
 
-def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, **known: object) -> int:
+def add_bare_job(session: Session, train_id: str, base_dir_id: int, **known: object) -> int:
     """Store a job without lineage; return its id."""
     row = {
         "base_dir_id": base_dir_id,
@@ -95,12 +96,12 @@ def add_bare_job(connection: Connection, train_id: str, base_dir_id: int, **know
         "log_bytes": 0,
         "created_at": NOW,
     }
-    return inserted(connection, tables.train_job, row | known)
+    return inserted(session, tables.train_job, row | known)
 
 
-def inserted(connection: Connection, table: Any, row: Mapping[str, Any]) -> int:
+def inserted(session: Session, table: Any, row: Mapping[str, Any]) -> int:
     """The id of a new row."""
-    key: int = connection.execute(insert(table).values(row).returning(table.c.id)).scalar_one()
+    key: int = session.value(insert(table).values(row).returning(table.c.id))
     return key
 
 

@@ -17,7 +17,7 @@ from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.pipeline import PART_S
 from lineage_store.query import status
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema.tables import ingest_cycle, ingest_lease, log_file
 
 EAGER: dict[str, Any] = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05}
@@ -46,8 +46,8 @@ def base_dir_row(engine: Engine) -> dict[str, Any]:
 
 
 def kinds(engine: Engine) -> list[str]:
-    with reading(engine) as connection:
-        return [each.finding.kind for each in status.read_status(connection).backlogs]
+    with reading(engine) as session:
+        return [each.finding.kind for each in status.read_status(session).backlogs]
 
 
 def test_the_ledger_and_states_are_true_for_files_not_yet_opened(engine: Engine, base_dir: Path) -> None:
@@ -162,24 +162,24 @@ def backlog(engine: Engine, base_dir: Path) -> Engine:
 
 def led(engine: Engine, *, since_s: float = 0) -> None:
     """Let a daemon lead all base dirs, for `since_s` seconds already."""
-    with writing(engine) as connection:
-        now = database_time(connection)
+    with writing(engine) as session:
+        now = session.now()
         times = {"acquired_at": now - timedelta(seconds=since_s), "expires_at": now + timedelta(days=1)}
-        connection.execute(update(ingest_lease).values(mode="daemon", **times))
+        session.change(update(ingest_lease).values(mode="daemon", **times))
 
 
 def passed(engine: Engine, seconds: float) -> None:
     """Let everything have happened `seconds` earlier."""
     earlier = timedelta(seconds=seconds)
-    with writing(engine) as connection:
+    with writing(engine) as session:
         for table, names in (
             (ingest_cycle, ("started_at", "finished_at")),
             (log_file, ("created_at", "grown_at")),
         ):
-            for row in connection.execute(table.select()).all():
+            for row in session.rows(table.select()):
                 of_row = [column == row._mapping[column.name] for column in table.primary_key]
                 values = {name: row._mapping[name] and row._mapping[name] - earlier for name in names}
-                connection.execute(update(table).where(*of_row).values(values))
+                session.change(update(table).where(*of_row).values(values))
 
 
 def test_a_backlog_that_nobody_reads_is_not_well(backlog: Engine) -> None:
@@ -189,8 +189,8 @@ def test_a_backlog_that_nobody_reads_is_not_well(backlog: Engine) -> None:
 
 def test_a_backlog_that_is_read_tells_its_rate_and_the_time_left(backlog: Engine) -> None:
     led(backlog)
-    with reading(backlog) as connection:
-        (found,) = status.read_status(connection).backlogs
+    with reading(backlog) as session:
+        (found,) = status.read_status(session).backlogs
     assert found.finding.kind == "backlog"
     assert found.bytes_per_s is not None
     assert found.left_s == found.bytes / found.bytes_per_s
@@ -201,8 +201,8 @@ def test_a_backlog_that_was_just_found_has_an_unknown_time_left(engine: Engine, 
     write_jobs(base_dir, 3)
     pipeline.ingest(engine, base_dir, Settings(batch_files=1), should_stop=lambda: True)
     led(engine)
-    with reading(engine) as connection:
-        (found,) = status.read_status(connection).backlogs
+    with reading(engine) as session:
+        (found,) = status.read_status(session).backlogs
     assert (found.finding.kind, found.bytes_per_s, found.left_s) == ("backlog", None, None)
     assert "the time left is unknown" in found.finding.what
 
@@ -219,16 +219,16 @@ def test_a_backlog_of_which_nothing_is_read_for_a_minute_stands(backlog: Engine)
 def test_a_backlog_that_becomes_more_grows(backlog: Engine) -> None:
     passed(backlog, 90)
     led(backlog, since_s=300)
-    with writing(backlog) as connection:
-        connection.execute(update(ingest_cycle).values(bytes_read=1, waiting_bytes=1))
-        (row,) = connection.execute(ingest_cycle.select().limit(1)).all()
+    with writing(backlog) as session:
+        session.change(update(ingest_cycle).values(bytes_read=1, waiting_bytes=1))
+        (row,) = session.rows(ingest_cycle.select().limit(1))
         now = row.finished_at + timedelta(seconds=89)
         again = {**row._mapping, "started_at": now, "finished_at": now, "waiting_bytes": 2}
         del again["id"]
-        connection.execute(ingest_cycle.insert().values(again))
+        session.change(ingest_cycle.insert().values(again))
     assert kinds(backlog) == ["backlog_grows"]
-    with writing(backlog) as connection:
-        connection.execute(update(ingest_cycle).values(waiting_bytes=10**9))
+    with writing(backlog) as session:
+        session.change(update(ingest_cycle).values(waiting_bytes=10**9))
     assert kinds(backlog) == ["backlog"]
 
 

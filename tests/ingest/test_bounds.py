@@ -22,7 +22,7 @@ from lineage_store.ingest.decode.lineage_fold import fold
 from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.ingest.read.batch import fill
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.writes.lineage import current_events
 
 MOST_MIB = 450
@@ -172,8 +172,8 @@ def test_small_appends_cost_the_same_each_and_come_to_what_one_read_does(
     ingest(engine, base_dir)
     base_dir_id, counts = register(engine, base_dir), []
     with hold_lease(engine, base_dir_id, 600.0, mode="once") as lease, path.open("ab") as stream:
-        with reading(engine) as connection:
-            known, now = registry.known_files(connection, base_dir_id), database_time(connection)
+        with reading(engine) as session:
+            known, now = registry.known_files(session, base_dir_id), session.now()
         (file,) = (each for each in known if each.name == path.name)
         for number in range(APPENDS):
             more = (
@@ -197,9 +197,9 @@ def test_small_appends_cost_the_same_each_and_come_to_what_one_read_does(
 
 def assert_folded(engine: Engine) -> None:
     """Whether what is stored of each job is what all its events come to."""
-    with reading(engine) as connection:
+    with reading(engine) as session:
         jobs = column(engine, "SELECT id FROM train_job")
-        for job, events in current_events(connection, jobs).items():
+        for job, events in current_events(session, jobs).items():
             whole = fold(events)
             stored = column(engine, "SELECT model_lineage FROM lineage WHERE job_id = :job", job=job)
             assert [json.loads(text) for text in stored] == [json.loads(whole.model_lineage)] * whole.listed

@@ -285,10 +285,10 @@ def test_the_files_of_a_removed_job_rest_until_there_is_a_newer_one(
     LOG.write_summary(base_dir / "job").chmod(FINISHED)
     search = searching()
     search.until_nothing_shows()
-    with writing(engine) as connection:
-        connection.execute(delete(train_job))
+    with writing(engine) as session:
+        session.change(delete(train_job))
         stone = {"train_id": "./job", "last_file_time": 1_700_000_000, "removed_at": NOW, "reason": "old"}
-        connection.execute(insert(tombstone).values(base_dir_id=1, **stone))
+        session.change(insert(tombstone).values(base_dir_id=1, **stone))
     search = searching()
     search.until_nothing_shows()
     assert column(engine, "SELECT count(*) FROM train_job") == [0]

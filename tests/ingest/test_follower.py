@@ -99,10 +99,10 @@ def test_a_quiet_job_becomes_stalled_and_live_again_when_it_grows(
     path = log.write_summary(base_dir / "job")
     follower = follow()
     tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["live"], follower)
-    with writing(engine) as connection:  # what time does
+    with writing(engine) as session:  # what time does
         long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-        connection.execute(update(log_file).values(grown_at=long_ago))
-        connection.execute(update(train_job).values(last_grown_at=long_ago))
+        session.change(update(log_file).values(grown_at=long_ago))
+        session.change(update(train_job).values(last_grown_at=long_ago))
     tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["stalled"], follower)
     log.scalar(2, "loss", 0.5).write(path)
     tick_until(lambda: column(engine, "SELECT state FROM train_job") == ["live"], follower)
@@ -185,8 +185,8 @@ def test_who_stands_by_looks_again_when_the_lead_may_have_ended(
     follow: Callable[..., Follower], engine: Engine, base_dir: Path
 ) -> None:
     base_dir_id = register(engine, base_dir)
-    with writing(engine) as connection:
-        leases.acquire(connection, base_dir_id, "killed", 3.0, "daemon")
+    with writing(engine) as session:
+        leases.acquire(session, base_dir_id, "killed", 3.0, "daemon")
     standby = follow(**{**EAGER, "lease_s": 90.0})  # a third of which is too long to wait for here
     standby.tick()
     assert standby.status.title == "standby"

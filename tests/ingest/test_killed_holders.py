@@ -57,8 +57,8 @@ def holding(url: str, base_dir_id: int, mode: str = "once") -> Iterator[subproce
 
 
 def acquire(engine: Engine, base_dir_id: int, holder: str, lasts_s: float = 600) -> Lease:
-    with writing(engine) as connection:
-        return leases.acquire(connection, base_dir_id, holder, lasts_s, "once")
+    with writing(engine) as session:
+        return leases.acquire(session, base_dir_id, holder, lasts_s, "once")
 
 
 @pytest.mark.parametrize("mode", ["once", "daemon"])
@@ -146,8 +146,8 @@ def test_a_leader_elsewhere_that_lives_is_not_waited_for_longer(
 
     def live() -> None:
         while not ended.wait(0.3):
-            with suppress(LeaseHeldError), writing(engine) as connection:
-                leases.renew(connection, lease)
+            with suppress(LeaseHeldError), writing(engine) as session:
+                leases.renew(session, lease)
 
     living = threading.Thread(target=live)
     living.start()

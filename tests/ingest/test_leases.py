@@ -27,7 +27,7 @@ from lineage_store.ingest.pipeline import Ingester
 from lineage_store.ingest.read.batch import Batch, fill
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.leases import Lease
 
 LOG = Log().version().scalar(1, "loss", 0.5).scalar(2, "loss", 0.25)
@@ -41,8 +41,8 @@ def base_dir_id(engine: Engine, base_dir: Path) -> int:
 
 
 def acquire(engine: Engine, base_dir_id: int, holder: str) -> Lease:
-    with writing(engine) as connection:
-        return leases.acquire(connection, base_dir_id, holder, 15.0, "once")
+    with writing(engine) as session:
+        return leases.acquire(session, base_dir_id, holder, 15.0, "once")
 
 
 def test_a_second_ingester_is_refused_while_the_first_leads(
@@ -87,8 +87,8 @@ def test_an_expired_lease_is_taken_over_with_a_higher_epoch(engine: Engine, base
     let_leases_expire(engine)
     second = acquire(engine, base_dir_id, "second")
     assert second.epoch == first.epoch + 1
-    with reading(engine) as connection:
-        assert leases.leader(connection, base_dir_id) == "second"
+    with reading(engine) as session:
+        assert leases.leader(session, base_dir_id) == "second"
 
 
 def test_a_lease_that_expired_but_was_not_taken_is_renewed(engine: Engine, base_dir_id: int) -> None:
@@ -116,9 +116,9 @@ def test_letting_go_of_a_lost_lease_leaves_the_new_holder_alone(engine: Engine, 
     stale = acquire(engine, base_dir_id, "stale")
     let_leases_expire(engine)
     acquire(engine, base_dir_id, "new")
-    with writing(engine) as connection:
-        leases.release(connection, stale)
-        assert leases.leader(connection, base_dir_id) == "new"
+    with writing(engine) as session:
+        leases.release(session, stale)
+        assert leases.leader(session, base_dir_id) == "new"
 
 
 # --- bookmarks ---
@@ -126,8 +126,8 @@ def test_letting_go_of_a_lost_lease_leaves_the_new_holder_alone(engine: Engine, 
 
 def look_at_all(engine: Engine, base_dir: Path, base_dir_id: int) -> list[Batch]:
     """A look at each file, the lineage file's first."""
-    with reading(engine) as connection:
-        known, now = registry.known_files(connection, base_dir_id), database_time(connection)
+    with reading(engine) as session:
+        known, now = registry.known_files(session, base_dir_id), session.now()
     looks = [fill(base_dir, [file], Settings(), now) for file in known]
     return sorted((seen for seen in looks if seen.advances), key=lambda seen: seen.advances[0].file.kind)
 

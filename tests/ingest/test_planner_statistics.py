@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Engine, event, text
 
 from benchmarks.many_rows import add_jobs
 from helpers.databases import needs_databases
@@ -17,6 +17,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import open_engine, writing
+from lineage_store.store.database.session import Session
 
 
 def analysed(engine: Engine) -> bool:
@@ -118,10 +119,10 @@ def test_postgresql_is_left_to_its_own_autovacuum_after_small_passes(
     assert not [statement for statement in asked if statement.startswith("ANALYZE")]
 
 
-def leave_to_us(connection: Connection, *tables: str) -> None:
+def leave_to_us(session: Session, *tables: str) -> None:
     """Keep the server's own autovacuum from gathering these tables' statistics meanwhile."""
     for table in tables:
-        connection.exec_driver_sql(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+        session.change(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
 
 
 def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
@@ -129,10 +130,10 @@ def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
 ) -> None:
     monkeypatch.setattr(planner_statistics, "MANY_EVENTS", 10)
     engine = open_engine(postgres_url)
-    with writing(engine) as connection:
-        leave_to_us(connection, "train_job", "log_file", "series", "scalar_sample")
-        base_dir_id = add_base_dir(connection)  # another one
-        add_jobs(connection, base_dir_id, 2_000, series=2, steps=5)
+    with writing(engine) as session:
+        leave_to_us(session, "train_job", "log_file", "series", "scalar_sample")
+        base_dir_id = add_base_dir(session)  # another one
+        add_jobs(session, base_dir_id, 2_000, series=2, steps=5)
     planner_statistics.gather(engine)
     log = Log()
     for step in range(20):
@@ -143,8 +144,8 @@ def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
     ingest(engine, base_dir)
     analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
     assert not analysed_now & {"train_job", "log_file", "series", "scalar_sample"}
-    with writing(engine) as connection:
-        add_jobs(connection, base_dir_id, 3_000, series=2, steps=5)
+    with writing(engine) as session:
+        add_jobs(session, base_dir_id, 3_000, series=2, steps=5)
     asked.clear()
     planner_statistics.gather(engine)
     analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
@@ -163,10 +164,10 @@ def test_samples_on_workers_are_analysed_when_their_shards_have_doubled(
 ) -> None:
     needs_databases(postgres_server)
     engine, asked = open_engine(postgres_url), list[str]()
-    with writing(engine) as connection:
+    with writing(engine) as session:
         for shard in ("scalar_sample_1", "scalar_sample_2"):
-            connection.exec_driver_sql(f"CREATE TABLE {shard} (LIKE scalar_sample)")
-        leave_to_us(connection, "scalar_sample", "scalar_sample_1", "scalar_sample_2")
+            session.change(f"CREATE TABLE {shard} (LIKE scalar_sample)")
+        leave_to_us(session, "scalar_sample", "scalar_sample_1", "scalar_sample_2")
     event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
 
     def samples_analysed() -> bool:
@@ -175,8 +176,8 @@ def test_samples_on_workers_are_analysed_when_their_shards_have_doubled(
         return "ANALYZE scalar_sample" in asked
 
     def add(shard: int, rows: int) -> None:
-        with writing(engine) as connection:
-            connection.exec_driver_sql(_FILL.format(shard=shard, rows=rows))
+        with writing(engine) as session:
+            session.change(_FILL.format(shard=shard, rows=rows))
 
     with distributed(postgres_url):
         assert not samples_analysed(), "there is no sample"

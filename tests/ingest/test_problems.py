@@ -20,7 +20,7 @@ from lineage_store.ingest.lease import register
 from lineage_store.operations import verify
 from lineage_store.operations.repair import retry
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.writes import ingest_log, jobs
 
 NO_GRACE = {"suspect_grace_s": 0}
@@ -191,13 +191,13 @@ def test_what_is_counted_is_counted_once_though_a_transaction_fails(
 def test_a_text_of_any_length_is_cut(engine: Engine, base_dir: Path) -> None:
     Log().scalar(1, "loss", 1.0).write_summary(base_dir / "job")
     ingest(engine, base_dir)
-    with writing(engine) as connection:
-        base_dir_id = registry.base_dirs(connection)[0][0]
-        (file,) = registry.known_files(connection, base_dir_id)
+    with writing(engine) as session:
+        base_dir_id = registry.base_dirs(session)[0][0]
+        (file,) = registry.known_files(session, base_dir_id)
         found = finding("unreadable_file", "job", reason="x" * 1_000_000, me="me")
         for _ in range(2):
-            now = database_time(connection)
-            ingest_log.set_file_problems(connection, base_dir_id, {file: [found]}, now)
+            now = session.now()
+            ingest_log.set_file_problems(session, base_dir_id, {file: [found]}, now)
     assert column(engine, "SELECT length(reason) FROM v_ingest_problem") == [1000]
 
 
@@ -210,18 +210,18 @@ def test_directories_that_cannot_be_looked_at_are_listed_in_turn_and_counted(
     paths = [*(f"hostile/{number}" for number in range(20)), "honest/a", "zealous/b"]
     found = [replace(denied, subject=path) for path in paths]
     for _ in range(2):
-        with writing(engine) as connection:
-            ingest_log.set_path_problems(connection, base_dir_id, found, database_time(connection))
-            assert ingest_log.path_problems_are(connection, base_dir_id, found)
+        with writing(engine) as session:
+            ingest_log.set_path_problems(session, base_dir_id, found, session.now())
+            assert ingest_log.path_problems_are(session, base_dir_id, found)
         shown = rows(engine, "SELECT path, kind, problems FROM v_ingest_problem ORDER BY kind DESC, path")
         assert {row.path for row in shown[:4]} == {"hostile/0", "hostile/1", "honest/a", "zealous/b"}
         assert (shown[4].kind, shown[4].problems) == ("more_paths", 18)
     assert column(engine, "SELECT open_problems FROM v_base_dir") == [22]
     for number in range(20):
-        with writing(engine) as connection:
-            now = database_time(connection)
+        with writing(engine) as session:
+            now = session.now()
             alone = [replace(denied, subject=f"new_{number}")]
-            ingest_log.set_path_problems(connection, base_dir_id, alone, now)
+            ingest_log.set_path_problems(session, base_dir_id, alone, now)
     assert column(engine, "SELECT count(*) FROM v_ingest_problem") == [6]
 
 
@@ -287,7 +287,7 @@ def test_verify_finds_damage_that_the_store_does_not_know(engine: Engine, base_d
     path.write_bytes(content)
     assert len(differences(engine, base_dir)) == 1
     path.write_bytes(log.content)
-    with writing(engine) as connection:
-        connection.exec_driver_sql("UPDATE ingest_problem SET bytes = bytes - 1")
+    with writing(engine) as session:
+        session.change("UPDATE ingest_problem SET bytes = bytes - 1")
     (what,) = differences(engine, base_dir)
     assert "the recorded problems come to" in what

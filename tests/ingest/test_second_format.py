@@ -252,8 +252,8 @@ def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
     (weights,) = store.tensors(base_dir, "./js", "w")
     assert weights.read().tolist() == [1.0, 2.0]
     assert faults(store, base_dir) == []
-    with writing(store.engine) as connection:
-        connection.execute(text("UPDATE lineage SET model_lineage = '{}'"))
+    with writing(store.engine) as session:
+        session.change(text("UPDATE lineage SET model_lineage = '{}'"))
     assert len(faults(store, base_dir)) == 1
 
 

@@ -45,7 +45,7 @@ from lineage_store.operations.repair import retry
 from lineage_store.store import leases
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.catalog.retention import Rules
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.leases import ALL, Lease, Shards
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes.ingest_log import write_cycle
@@ -105,8 +105,8 @@ def lead(
     mode: str = "daemon",
     lasts_s: float = 15.0,
 ) -> Lease:
-    with writing(engine) as connection:
-        return leases.acquire(connection, base_dir_id, holder, lasts_s, mode, shard=shard)
+    with writing(engine) as session:
+        return leases.acquire(session, base_dir_id, holder, lasts_s, mode, shard=shard)
 
 
 def of_shard(shards: Shards) -> set[str]:
@@ -126,12 +126,12 @@ def test_every_job_is_in_one_shard_in_python_and_in_sql(
     engine: Engine, base_dir: Path, base_dir_id: int
 ) -> None:
     ingest(engine, base_dir)
-    with reading(engine) as connection:
+    with reading(engine) as session:
         for count in (1, 2, 3, 4, 7):
             for number in range(count):
                 these = Shards(count, number)
                 mine = these.conditions(base_dir_id)
-                found = connection.execute(select(train_job.c.train_id).where(*mine)).scalars()
+                found = session.column(select(train_job.c.train_id).where(*mine))
                 assert set(found) == of_shard(these)
             parts = [of_shard(Shards(count, number)) for number in range(count)]
             assert sum(map(len, parts)) == len(set[str]().union(*parts)) == len(JOBS)
@@ -239,8 +239,8 @@ def test_who_wants_the_whole_base_dir_is_refused_while_a_shard_is_led(
     lead(engine, base_dir_id, 2, "elsewhere:1:x")
     with pytest.raises(LeaseHeldError, match="elsewhere:1:x"):
         lead(engine, base_dir_id, None, mode="once")
-    with reading(engine) as connection, pytest.raises(LeaseHeldError):
-        leases.last(connection, base_dir_id)
+    with reading(engine) as session, pytest.raises(LeaseHeldError):
+        leases.last(session, base_dir_id)
     lead(engine, base_dir_id, 1, "other:1:x")
     with pytest.raises(LeaseHeldError):
         lead(engine, base_dir_id, 2, "other:1:x")
@@ -274,8 +274,8 @@ def test_daemons_of_all_shards_give_way_to_who_wants_the_whole(
 
 def test_one_shard_lost_is_the_whole_lost(engine: Engine, base_dir_id: int) -> None:
     whole = lead(engine, base_dir_id, None, mode="once")
-    with writing(engine) as connection:
-        leases.release(connection, whole)
+    with writing(engine) as session:
+        leases.release(session, whole)
     other = lead(engine, base_dir_id, 2, "other:1:x")
     assert other.epoch == whole.epoch + 1
     with pytest.raises(LeaseLostError):
@@ -371,7 +371,7 @@ def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path
         counts = dict.fromkeys(("files_found", "files_read", "bytes_read", "events", "samples"), 1)
         row = {"base_dir_id": base_dir_id, "holder": "me", "pending_bytes": 0, "problems": 0, **counts}
         with writing(engine) as first:
-            now = database_time(first)
+            now = first.now()
             row |= {"started_at": now, "finished_at": now}
             write_cycle(first, row, 10, batches=1, batches_s=0.5)
             second = threading.Thread(target=write_later, args=(engine, row))
@@ -382,8 +382,8 @@ def test_the_first_passes_of_two_shards_add_up(postgres_url: str, base_dir: Path
 
 
 def write_later(engine: Engine, row: dict[str, Any]) -> None:
-    with writing(engine) as connection:
-        write_cycle(connection, row, 10, batches=1, batches_s=0.5)
+    with writing(engine) as session:
+        write_cycle(session, row, 10, batches=1, batches_s=0.5)
 
 
 def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_in_one_order(
@@ -392,15 +392,15 @@ def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_i
     base_dir_id = base_dirs.register(postgres_engine, base_dir)
     divide(postgres_engine, base_dir_id, 3, 15.0)
     whole = lead(postgres_engine, base_dir_id, None)
-    with writing(postgres_engine) as connection:  # the first shard's row is the last that a scan comes to
-        connection.execute(text("UPDATE ingest_lease SET mode = mode WHERE shard = 0"))
+    with writing(postgres_engine) as session:  # the first shard's row is the last that a scan comes to
+        session.change(text("UPDATE ingest_lease SET mode = mode WHERE shard = 0"))
     locked, waits = count(), text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
 
     def let_go() -> None:
-        with writing(letting_go) as connection:
-            connection.execute(text("SET LOCAL enable_indexscan = off"))
-            connection.execute(text("SET LOCAL enable_bitmapscan = off"))
-            leases.release(connection, whole)
+        with writing(letting_go) as session:
+            session.change(text("SET LOCAL enable_indexscan = off"))
+            session.change(text("SET LOCAL enable_bitmapscan = off"))
+            leases.release(session, whole)
 
     with (
         opened(postgres_url) as taking,
@@ -417,8 +417,8 @@ def test_whoever_takes_all_shards_and_whoever_lets_them_go_wait_for_each_other_i
 
         done = list["Future[None]"]()
         event.listen(taking, "before_cursor_execute", wait_once_the_first_is_locked)
-        with writing(taking) as connection:
-            mine = leases.acquire(connection, base_dir_id, "other:1:x", 15.0, "once", before_daemons=True)
+        with writing(taking) as session:
+            mine = leases.acquire(session, base_dir_id, "other:1:x", 15.0, "once", before_daemons=True)
         done[0].result(60)
     assert mine.epoch == whole.epoch + 1
     commit.heartbeat(postgres_engine, mine, searched=False)
@@ -437,12 +437,12 @@ def test_a_daemon_that_takes_over_in_the_last_moment_gives_way_like_the_one_befo
                 changed = (
                     "UPDATE ingest_lease SET holder = 'elsewhere:2:b', epoch = epoch + 1 RETURNING epoch"
                 )
-                taken_over.append(other.execute(text(changed)).scalar_one())
+                taken_over.append(other.value(text(changed)))
 
     with opened(postgres_url) as taking:
         event.listen(taking, "before_cursor_execute", take_over_before_the_lock)
-        with writing(taking) as connection:
-            mine = leases.acquire(connection, base_dir_id, "me:1:x", 15.0, "once", before_daemons=True)
+        with writing(taking) as session:
+            mine = leases.acquire(session, base_dir_id, "me:1:x", 15.0, "once", before_daemons=True)
     assert taken_over == [mine.epoch - 1]
     commit.heartbeat(postgres_engine, mine, searched=False)
 
@@ -476,8 +476,8 @@ def test_the_number_is_not_changed_while_an_ingest_is_at_work(engine: Engine, ba
 
 def test_who_leads_one_shard_does_not_change_their_number(engine: Engine, base_dir_id: int) -> None:
     lease = lead(engine, base_dir_id, 1)
-    with writing(engine) as connection, pytest.raises(ValueError, match="all 3 shards"):
-        leases.set_shard_count(connection, lease, 2)
+    with writing(engine) as session, pytest.raises(ValueError, match="all 3 shards"):
+        leases.set_shard_count(session, lease, 2)
     assert column(engine, "SELECT shards FROM v_base_dir") == [3]
 
 

@@ -92,7 +92,7 @@ def test_files_that_exceed_the_deadline_are_told_by_name_one_after_the_other(
     follower = follow(slow_reading_s=0.3, reading_deadline_s=0.5)
     tick_until(lambda: len(open_problems(sqlite_engine)) == 3, follower)
     assert open_problems(sqlite_engine) == [
-        ("poisonous_file", f"hangs_{number}/{NAME}") for number in range(3)
+        ("quarantined_file", f"hangs_{number}/{NAME}") for number in range(3)
     ]
     reasons = {row.reason for row in rows(sqlite_engine, "SELECT reason FROM ingest_problem")}
     assert all("Reading took longer than 0.5 s." in reason for reason in reasons)
@@ -129,8 +129,8 @@ def test_several_files_that_are_damaged_everywhere_are_told_together(engine: Eng
             log.frame(b"\xff").scalar(step, "loss", 0.5)
         log.write_summary(base_dir / f"riddled_{number}")
     ingest(engine, base_dir, most_damages=5)
-    assert column(engine, "SELECT state FROM log_file") == ["poisoned"] * 3
-    assert [kind for kind, _ in open_problems(engine)].count("riddled_file") == 3
+    assert column(engine, "SELECT state FROM log_file") == ["quarantined"] * 3
+    assert [kind for kind, _ in open_problems(engine)].count("heavily_damaged_file") == 3
 
 
 # --- whose turn it is ---

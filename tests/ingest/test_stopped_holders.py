@@ -80,8 +80,8 @@ def base_dir(base_dir: Path) -> Path:
 def expired(postgres_engine: Engine, base_dir: Path) -> Lease:
     """A lease that has run out and that nobody has taken over."""
     base_dir_id = base_dirs.register(postgres_engine, base_dir)
-    with writing(postgres_engine) as connection:
-        lease = leases.acquire(connection, base_dir_id, "host:1:a", 15.0, "daemon")
+    with writing(postgres_engine) as session:
+        lease = leases.acquire(session, base_dir_id, "host:1:a", 15.0, "daemon")
     let_leases_expire(postgres_engine)
     return lease
 
@@ -168,7 +168,7 @@ def test_a_session_at_work_is_left_alone_however_long_it_takes(
 ) -> None:
     with writing(postgres_engine) as working:
         leases.confirm(working, expired)
-        session = working.connection.cursor().connection.pgconn
+        session = working.connection.connection.cursor().connection.pgconn
         session.send_query(b"SELECT pg_sleep(5)")
         with (
             writing(postgres_engine) as other,
@@ -200,8 +200,8 @@ def test_a_session_that_stopped_while_it_took_the_lease_is_ended(
     postgres_engine: Engine, expired: Lease
 ) -> None:
     def take(holder: str, then: Callable[[], object]) -> None:
-        with writing(postgres_engine) as connection:
-            taken[holder] = leases.acquire(connection, expired.base_dir_id, holder, 0.0, "daemon").epoch
+        with writing(postgres_engine) as session:
+            taken[holder] = leases.acquire(session, expired.base_dir_id, holder, 0.0, "daemon").epoch
             then()
 
     taken: dict[str, int] = {}
@@ -213,16 +213,16 @@ def test_a_session_that_stopped_while_it_took_the_lease_is_ended(
 def test_a_session_that_is_done_with_the_lease_is_left_alone_whatever_it_does_next(
     postgres_engine: Engine, expired: Lease
 ) -> None:
-    with writing(postgres_engine) as connection:
-        leases.confirm(connection, expired)
+    with writing(postgres_engine) as session:
+        leases.confirm(session, expired)
         name = text("SELECT current_setting('application_name')")
-        assert connection.execute(name).scalar() == expired.session_name
+        assert session.value(name) == expired.session_name
     let_leases_expire(postgres_engine)
     with writing(postgres_engine) as same_session:
-        assert same_session.execute(name).scalar() != expired.session_name
+        assert same_session.value(name) != expired.session_name
         with writing(postgres_engine) as other:
             leases.acquire(other, expired.base_dir_id, "host:2:b", 0.0, "daemon")
-        same_session.execute(name)
+        same_session.change(name)
 
 
 def test_a_role_that_may_not_end_the_session_is_told_what_to_do(
@@ -231,7 +231,7 @@ def test_a_role_that_may_not_end_the_session_is_told_what_to_do(
     with writing(postgres_engine) as stalled:
         leases.confirm(stalled, expired)
         with writing(postgres_engine) as other:
-            other.execute(text("SET LOCAL ROLE pg_read_all_data"))
+            other.change(text("SET LOCAL ROLE pg_read_all_data"))
             with pytest.raises(LeaseHeldError, match="may not end") as refused:
                 end_stopped_holder(other, expired.session_name, 0.0)
     assert "pg_signal_backend" in str(refused.value.hint)

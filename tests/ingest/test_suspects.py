@@ -279,7 +279,7 @@ def test_a_file_of_headers_that_claim_what_follows_is_left_alone_too(
         log.raw(encode_header((300 - number) * (12 + len(good)) + beyond)).raw(good)
     log.raw(bytes(100)).write_summary(base_dir / "riddled").chmod(0o400)
     ingest(sqlite_engine, base_dir, most_damages=100)
-    assert column(sqlite_engine, "SELECT state FROM log_file") == ["poisoned"]
+    assert column(sqlite_engine, "SELECT state FROM log_file") == ["quarantined"]
     assert column(sqlite_engine, "SELECT event_count FROM log_file") == [4 * 100]
     retry(sqlite_engine, base_dir, register(sqlite_engine, base_dir), Settings(), None)
     assert column(sqlite_engine, "SELECT event_count FROM log_file") == [4 * 300]
@@ -296,9 +296,9 @@ def test_a_file_with_damage_everywhere_is_left_alone_until_somebody_asks(
     four().write_summary(base_dir / "whole")
     for _ in range(2):
         ingest(engine, base_dir, most_damages=100, vectorised=vectorised)
-        assert column(engine, "SELECT state FROM log_file ORDER BY state") == ["open", "poisoned"]
+        assert column(engine, "SELECT state FROM log_file ORDER BY state") == ["open", "quarantined"]
         counts = rows(engine, "SELECT kind, count FROM v_ingest_problem ORDER BY kind")
-        assert counts == [("riddled_file", 1), ("undecodable_event", 100)]
+        assert counts == [("heavily_damaged_file", 1), ("undecodable_event", 100)]
         assert column(engine, "SELECT count(*) FROM v_scalar WHERE train_id = './riddled'") == [101]
     base_dir_id = register(engine, base_dir)
     verdicts = list(verify.verify(engine, base_dir, base_dir_id, Settings()))

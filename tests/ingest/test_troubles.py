@@ -221,13 +221,13 @@ def test_renewing_does_not_wait_for_the_holders_own_transaction(postgres_url: st
     with followed(postgres_url, base_dir) as this:
         lease = this.follower._lease
         assert lease is not None
-        with writing(this.engine) as connection:
-            leases.confirm(connection, lease)
+        with writing(this.engine) as session:
+            leases.confirm(session, lease)
             at_work = pytest.raises(LeaseHeldError, match="its transaction is still running")
             with at_work, writing(this.engine) as renewing:
                 leases.renew(renewing, lease)
-        with writing(this.engine) as connection:
-            leases.renew(connection, lease)
+        with writing(this.engine) as session:
+            leases.renew(session, lease)
 
 
 def test_several_files_that_cannot_be_read_at_once_cost_themselves(engine: Engine, base_dir: Path) -> None:
@@ -235,8 +235,8 @@ def test_several_files_that_cannot_be_read_at_once_cost_themselves(engine: Engin
         Log().scalar(1, "loss", 0.5).write_summary(base_dir / name)
     ingest(engine, base_dir)
     base_dir_id = base_dirs.register(engine, base_dir)
-    with reading(engine) as connection:
-        one, other, _ = registry.known_files(connection, base_dir_id)
+    with reading(engine) as session:
+        one, other, _ = registry.known_files(session, base_dir_id)
     with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         gone = [unreadable_file(base_dir, file.train_id, file.name, OSError()) for file in (one, other)]
         batch = Batch(failures=list(zip((one, other), gone, strict=True)))

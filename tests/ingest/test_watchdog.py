@@ -282,7 +282,7 @@ def test_a_base_dir_that_hangs_is_in_the_daemons_status_file_before_and_after_it
     )
     assert all(each.startswith(reason) for each in told().values())
     with running(sqlite_url, hung, base_dir):
-        wait_until(lambda: told() == {str(base_dir): "leads: "})
+        wait_until(lambda: told() == {str(base_dir): "active: "})
 
 
 def test_what_hangs_when_it_is_told_to_stop_is_not_waited_for_for_ever(

@@ -175,7 +175,7 @@ def test_a_process_that_cannot_be_ended_is_left_alone_and_has_no_second_beside_i
     assert worker.submit(int, "7").result() == 7
 
 
-# --- a daemon with poison among its files ---
+# --- a daemon with a file that fails its reader ---
 
 SETTINGS = Settings(
     poll_interval_s=0.05, discovery_interval_s=0.05, reading_memory_bytes=100 * MEBIBYTE, lease_s=5.0
@@ -184,7 +184,7 @@ GOOD = Log().version().scalar(1, "loss", 0.5)
 
 
 @pytest.mark.slow
-def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_go_on(
+def test_a_file_that_fails_its_reader_three_times_is_quarantined_and_the_others_are_read(
     sqlite_engine: Engine, base_dir: Path
 ) -> None:
     engine = sqlite_engine
@@ -193,17 +193,17 @@ def test_a_poisonous_file_is_left_alone_after_three_failed_reads_and_the_others_
     for name in ("a", "z"):
         GOOD.write_summary(base_dir / name)
     follower = Follower(engine, base_dir, SETTINGS)
-    tick_until(lambda: "poisoned" in column(engine, "SELECT state FROM log_file"), follower)
+    tick_until(lambda: "quarantined" in column(engine, "SELECT state FROM log_file"), follower)
     assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
     (problem,) = rows(
         engine, "SELECT kind, path, reason, remedy FROM ingest_problem WHERE resolved_at IS NULL"
     )
-    assert (problem.kind, problem.path.split("/")[0]) == ("poisonous_file", "glutton")
+    assert (problem.kind, problem.path.split("/")[0]) == ("quarantined_file", "glutton")
     assert problem.reason == "Reading took more than 100 MiB of memory. Times in a row: 3."
     assert "lineage-store retry" in problem.remedy
     GOOD.write_summary(base_dir / "later")
     tick_until(lambda: column(engine, "SELECT count(*) FROM scalar_sample") == [3], follower)
-    assert column(engine, "SELECT failed_reads FROM log_file WHERE state = 'poisoned'") == [3]
+    assert column(engine, "SELECT failed_reads FROM log_file WHERE state = 'quarantined'") == [3]
     follower.close()
     (base_dir_id,) = column(engine, "SELECT id FROM base_dir")
     retry(engine, base_dir, base_dir_id, Settings(), None)
@@ -228,7 +228,7 @@ def test_a_file_that_the_decoder_cannot_bear_costs_itself(
     for _ in range(4):
         ingest(engine, base_dir)
     assert column(engine, "SELECT count(*) FROM scalar_sample") == [2]
-    assert column(engine, "SELECT state FROM log_file WHERE failed_reads = 3") == ["poisoned"]
+    assert column(engine, "SELECT state FROM log_file WHERE failed_reads = 3") == ["quarantined"]
     (reason,) = column(engine, "SELECT reason FROM ingest_problem WHERE resolved_at IS NULL")
     assert reason == "Reading failed with ZeroDivisionError: division by zero. Times in a row: 3."
     assert bad.name in {getattr(record, "file", None) for record in caplog.records}

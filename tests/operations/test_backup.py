@@ -316,8 +316,8 @@ def test_the_backup_of_a_newer_release_is_refused_and_the_store_stays(url: str, 
 
 
 def execute(engine: Engine, statement: str) -> None:
-    with writing(engine) as connection:
-        connection.exec_driver_sql(statement)
+    with writing(engine) as session:
+        session.change(statement)
 
 
 def test_what_is_no_regular_file_is_not_replaced(sqlite_url: str, base_dir: Path, tmp_path: Path) -> None:

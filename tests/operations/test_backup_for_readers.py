@@ -28,12 +28,12 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
 ) -> None:
     target = tmp_path / "shared" / "snapshot.db"
     target.parent.mkdir()
-    with writing(sqlite_engine) as connection:
-        base_dir = add_base_dir(connection)
-        add_bare_job(connection, "./one", base_dir)
+    with writing(sqlite_engine) as session:
+        base_dir = add_base_dir(session)
+        add_bare_job(session, "./one", base_dir)
     size = backup(sqlite_engine, target, mode=0o444)
-    with writing(sqlite_engine) as connection:
-        add_bare_job(connection, "./two", base_dir)
+    with writing(sqlite_engine) as session:
+        add_bare_job(session, "./two", base_dir)
     assert jobs_in(target) == 1
     backup(sqlite_engine, target, mode=0o444)
     assert jobs_in(target) == 2
@@ -46,8 +46,8 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
 
 
 def test_a_snapshot_can_be_taken_while_somebody_writes(sqlite_engine: Engine, tmp_path: Path) -> None:
-    with writing(sqlite_engine) as connection:
-        add_base_dir(connection)
+    with writing(sqlite_engine) as session:
+        add_base_dir(session)
         backup(sqlite_engine, tmp_path / "snapshot.db", mode=0o444)
     assert jobs_in(tmp_path / "snapshot.db") == 0
 

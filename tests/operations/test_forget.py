@@ -18,7 +18,7 @@ from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.operations.base_dirs import forget, holdings
 from lineage_store.paths import stored_path
 from lineage_store.store.admin.partitioning import drop_vacated
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.jobs import annotate
 from lineage_store.store.writes.removal import Holdings
@@ -43,10 +43,10 @@ def other(tmp_path: Path) -> Path:
 
 
 def remark(engine: Engine, base_dir: Path, train_id: str) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         forgotten_too = {"tag": 1, "remark": "the one in the paper"}
-        base_dir_id = removal.ids_of(connection, stored_path(base_dir))[0]
-        annotate(connection, base_dir_id, train_id, forgotten_too, database_time(connection))
+        base_dir_id = removal.ids_of(session, stored_path(base_dir))[0]
+        annotate(session, base_dir_id, train_id, forgotten_too, session.now())
 
 
 def test_nothing_is_left_of_it_and_others_stay(engine: Engine, base_dir: Path, other: Path) -> None:
@@ -75,17 +75,17 @@ def test_the_next_ingest_reads_everything_again(engine: Engine, base_dir: Path) 
 def test_an_interrupted_removal_is_in_nobodys_way_and_can_be_taken_up(engine: Engine, other: Path) -> None:
     ingest(engine, other)
     whole = natural_contents(engine)
-    with writing(engine) as connection:
-        (base_dir_id,) = removal.ids_of(connection, stored_path(other))
-        removal.begin_forgetting(connection, base_dir_id, stored_path(other))
-        assert removal.remove_part(connection, base_dir_id, 1)
+    with writing(engine) as session:
+        (base_dir_id,) = removal.ids_of(session, stored_path(other))
+        removal.begin_forgetting(session, base_dir_id, stored_path(other))
+        assert removal.remove_part(session, base_dir_id, 1)
     ingest(engine, other)
     left = 2 if BY_JOBS == 0 else 1  # where the samples go with their partition, a job is few rows
     assert holdings(engine, other) == Holdings(left, 0)
-    with writing(engine) as connection:
-        (rest, _) = removal.ids_of(connection, stored_path(other))
+    with writing(engine) as session:
+        (rest, _) = removal.ids_of(session, stored_path(other))
         assert rest == base_dir_id
-        while removal.remove_part(connection, rest, 1):
+        while removal.remove_part(session, rest, 1):
             pass
     drop_vacated(engine)  # where the samples go with their partition
     assert natural_contents(engine) == whole

@@ -132,7 +132,7 @@ def test_views_with_which_a_backup_was_marked_as_another_releases_are_not_restor
 
 def test_a_row_that_belongs_to_none_makes_a_backup_a_damaged_one(sqlite_url: str, file: Path) -> None:
     poisoned(file, "PRAGMA foreign_keys = OFF", "DELETE FROM base_dir")
-    with pytest.raises(LineageStoreError, match="belongs to a row of base_dir that is not there"):
+    with pytest.raises(LineageStoreError, match="belongs to a row of base_dir that is missing"):
         restore(sqlite_url, file, replace=True)
 
 

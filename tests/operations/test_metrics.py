@@ -22,7 +22,7 @@ from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations import monitoring
 from lineage_store.operations.health import Measures, measure
-from lineage_store.store.database.db import database_time, open_engine, writing
+from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema.tables import ingest_problem
 
 OLDER = 1_600_000_000
@@ -69,8 +69,8 @@ def test_findings_are_of_the_same_moment_as_the_numbers(store: LineageStore, dat
     def solve_once(_: Connection) -> None:
         if not ended:
             ended.append(True)
-            with writing(other) as connection:
-                connection.execute(update(ingest_problem).values(resolved_at=database_time(connection)))
+            with writing(other) as session:
+                session.change(update(ingest_problem).values(resolved_at=session.now()))
 
     event.listen(store.engine, "commit", solve_once)
     found = measure(store.engine, [], within_s=60)

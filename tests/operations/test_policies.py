@@ -27,7 +27,7 @@ from lineage_store.operations import removal as policies
 from lineage_store.operations.removal import expired_by, removing
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.records import NewFile
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
@@ -89,11 +89,11 @@ def left_behind(engine: Engine) -> list[int]:
 
 
 def age(engine: Engine, days: float, *train_ids: str) -> None:
-    with writing(engine) as connection:
-        at = database_time(connection) - timedelta(days=days)
+    with writing(engine) as session:
+        at = session.now() - timedelta(days=days)
         for train_id in train_ids:
             this = update(train_job).where(train_job.c.train_id == f"./{train_id}")
-            connection.execute(this.values(alive_at=at))
+            session.change(this.values(alive_at=at))
 
 
 def test_the_newest_jobs_of_each_base_dir_stay(engine: Engine, four: Path, tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
         log.write_summary(base_dir / f"job_{number}", timestamp=BEGUN + number)
     ingest(engine, base_dir)
     with LineageStore(url_of(engine), settings=Settings(keep_store_bytes=1)) as store:
-        with writing(engine) as connection:
-            connection.execute(update(train_job).values(state="stalled"))
+        with writing(engine) as session:
+            session.change(update(train_job).values(state="stalled"))
         told = sum(job.store_bytes for job in store.expired_jobs())
     taken = size_of(engine) - before
     assert taken * 2 / 3 < told < taken * 3 / 2, f"{told} are told, {taken} are taken"
@@ -179,8 +179,8 @@ def test_live_jobs_stay(engine: Engine, four: Path) -> None:
 def test_what_was_not_read_yet_neither_goes_nor_counts(engine: Engine, four: Path) -> None:
     new = NewFile("./new", "events.out.events.summary.1.h_MS", "mindspore", "summary", 1, None, "h")
     base_dir_id = register(engine, four)
-    with writing(engine) as connection:
-        registry.insert_files(connection, base_dir_id, [new], database_time(connection))
+    with writing(engine) as session:
+        registry.insert_files(session, base_dir_id, [new], session.now())
     assert carry_out(engine, jobs=4, store_bytes=10**9) == []
     assert carry_out(engine, store_bytes=1) == list(NAMES)
     assert jobs(engine) == ["./new"]
@@ -224,13 +224,13 @@ def test_a_follower_asks_again_at_once_where_there_are_more(
 
 def test_gc_takes_over_what_a_daemon_is_removing(engine: Engine, four: Path) -> None:
     base_dir_id = register(engine, four)
-    with writing(engine) as connection:
-        leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
-    with writing(engine) as connection:
-        lease = leases.acquire(connection, leaving, "daemon", 60, "daemon")
+    with writing(engine) as session:
+        leaving = removal.ensure_leaving(session, base_dir_id, session.now())
+    with writing(engine) as session:
+        lease = leases.acquire(session, leaving, "daemon", 60, "daemon")
     assert carry_out(engine, jobs=1) == ["a", "b", "c"]
-    with pytest.raises(LeaseLostError), writing(engine) as connection:
-        leases.confirm(connection, lease)
+    with pytest.raises(LeaseLostError), writing(engine) as session:
+        leases.confirm(session, lease)
 
 
 def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_them(
@@ -332,8 +332,8 @@ def test_while_another_removal_is_at_work_a_daemon_reads_on_and_waits(
 ) -> None:
     ingest(engine, place)
     base_dir_id = register(engine, place)
-    with writing(engine) as connection:
-        leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
+    with writing(engine) as session:
+        leaving = removal.ensure_leaving(session, base_dir_id, session.now())
     with hold_lease(engine, leaving, 600, mode="once"), keeping(database_url, place, jobs=1):
         for number in (6, 7):
             train(place, f"job_{number}", BEGUN + number)

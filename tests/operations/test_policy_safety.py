@@ -28,7 +28,7 @@ from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.operations.delivery import PROBLEM, Plan
 from lineage_store.operations.notifications import Place, read_news
 from lineage_store.query.changes import encode
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema import tables
 from proofs.children import shared_library
 
@@ -88,15 +88,15 @@ def jobs(engine: Engine) -> list[str]:
 
 
 def change(engine: Engine, table: str, **values: object) -> None:
-    with writing(engine) as connection:
-        connection.execute(update(tables.metadata.tables[table]).values(**values))
+    with writing(engine) as session:
+        session.change(update(tables.metadata.tables[table]).values(**values))
 
 
 def set_clock_ahead(engine: Engine, days: float) -> None:
     """Let the clock be so far ahead of what the store wrote down: the same as if all was written so long ago."""
-    with writing(engine) as connection:
-        now = database_time(connection)
-        connection.execute(update(tables.base_dir).values(clock_at=now - timedelta(days=days)))
+    with writing(engine) as session:
+        now = session.now()
+        session.change(update(tables.base_dir).values(clock_at=now - timedelta(days=days)))
 
 
 def found(engine: Engine) -> list[str]:
@@ -126,10 +126,10 @@ def test_files_of_which_nothing_can_be_read_take_nobodys_place(engine: Engine, b
     ingest(engine, base_dir)
     assert named(engine, jobs=3) == []
     assert named(engine, store_bytes=30_000) == []
-    with writing(engine) as connection:
-        yesterday = database_time(connection) - timedelta(days=1, minutes=1)
+    with writing(engine) as session:
+        yesterday = session.now() - timedelta(days=1, minutes=1)
         junk_only = tables.train_job.c.train_id.startswith("./junk")
-        connection.execute(update(tables.train_job).where(junk_only).values(alive_at=yesterday))
+        session.change(update(tables.train_job).where(junk_only).values(alive_at=yesterday))
     assert named(engine, jobs=3) == [f"junk_{number}" for number in range(10)]
 
 
@@ -139,8 +139,8 @@ def test_a_begin_that_cannot_be_counts_as_when_the_store_first_saw_it(
 ) -> None:
     train(base_dir, "first", begun, named=FAR_NAME)
     ingest(engine, base_dir)
-    with reading(engine) as connection:
-        seen = database_time(connection).timestamp()
+    with reading(engine) as session:
+        seen = session.now().timestamp()
     train(base_dir, "second", seen)
     train(base_dir, "old", BEGUN)
     ingest(engine, base_dir)
@@ -190,9 +190,9 @@ def test_a_job_that_comes_back_is_as_old_as_before(engine: Engine, base_dir: Pat
         (number,) = store.remove_jobs(CleanUp(older_than_s=0)).removals
         store.restore_removal(number)
     ingest(engine, base_dir)
-    with reading(engine) as connection:
+    with reading(engine) as session:
         job, file = tables.train_job.c, tables.log_file.c
-        (times,) = connection.execute(select(job.created_at, job.begun_at, file.created_at).join_from(*FILES))
+        (times,) = session.rows(select(job.created_at, job.begun_at, file.created_at).join_from(*FILES))
     assert set(times) == {seen_at}
 
 
@@ -288,9 +288,9 @@ def test_who_works_once_a_week_is_not_stopped(engine: Engine, base_dir: Path) ->
     set_clock_ahead(engine, 7.9)
     with opened(engine, jobs=1) as store:
         assert store.remove_expired_jobs().jobs == 2
-    with reading(engine) as connection:
-        now = database_time(connection)
-        (at,) = connection.execute(select(tables.base_dir.c.clock_at)).scalars()
+    with reading(engine) as session:
+        now = session.now()
+        (at,) = session.column(select(tables.base_dir.c.clock_at))
     assert now - at < timedelta(hours=1)
 
 
@@ -301,9 +301,9 @@ def test_a_job_found_while_the_clock_was_behind_is_as_new_as_what_was_written_be
     set_clock_ahead(engine, -800)  # the clock is 800 days behind
     train(base_dir, "job", math.nan)
     ingest(engine, base_dir)
-    with reading(engine) as connection:
-        now = database_time(connection)
-        seen_at = connection.execute(select(tables.train_job.c.created_at)).scalar_one()
+    with reading(engine) as session:
+        now = session.now()
+        seen_at = session.value(select(tables.train_job.c.created_at))
     assert seen_at - now > timedelta(days=799)
 
 
@@ -406,10 +406,10 @@ def test_what_waits_is_told_wherever_findings_are(engine: Engine, base_dir: Path
         assert f"--confirm {base_dir}" in told.remedy
     settings = Settings(database_url=url_of(engine))
     assert "jobs_wait" in {each.kind for each in administration.doctor(settings, [])}
-    with reading(engine) as connection:
-        now = database_time(connection)
+    with reading(engine) as session:
+        now = session.now()
         plan, place = Plan("", None, (), frozenset({PROBLEM}), 0.0, ()), Place(encode({}), now, now)
-        events = list(read_news(connection, plan, place, now)[0])
+        events = list(read_news(session, plan, place, now)[0])
     assert [event.details["problem"] for event in events] == ["jobs_wait"]
 
 

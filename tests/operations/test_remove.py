@@ -21,7 +21,7 @@ from lineage_store.operations import removal as remove
 from lineage_store.query.jobs import newest
 from lineage_store.store import leases
 from lineage_store.store.catalog.retention import Rules
-from lineage_store.store.database.db import database_time, reading, writing
+from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
 from lineage_store.store.writes import removal as rows_going
@@ -114,8 +114,8 @@ def test_a_newer_log_file_brings_it_back_whole(engine: Engine, two: Path) -> Non
 def test_without_its_tombstone_it_is_read_again(engine: Engine, two: Path) -> None:
     whole = natural_contents(engine)
     take_out(engine, two, only(engine, "./go"))
-    with writing(engine) as connection:
-        assert removal.lift(connection, register(engine, two), "./go")
+    with writing(engine) as session:
+        assert removal.lift(session, register(engine, two), "./go")
     ingest(engine, two)
     assert natural_contents(engine) == whole
 
@@ -124,12 +124,12 @@ def test_age_is_counted_from_the_last_sign_of_life(engine: Engine, base_dir: Pat
     for name in ("old", "young"):
         write(base_dir, name)
     ingest(engine, base_dir)
-    with writing(engine) as connection:
-        now = database_time(connection)
+    with writing(engine) as session:
+        now = session.now()
         grown = {"./old": now.replace(year=now.year - 1), "./young": now}
         for train_id, at in grown.items():
             job = update(train_job).where(train_job.c.train_id == train_id)
-            connection.execute(job.values(alive_at=at))
+            session.change(job.values(alive_at=at))
     rules = Rules("age", older_than_s=90 * DAY_S)
     named = remove.named_by(engine, register(engine, base_dir), rules)
     assert [job.train_id for job in named] == ["./old"]
@@ -166,17 +166,17 @@ def test_an_unmounted_share_is_no_missing_source(engine: Engine, two: Path) -> N
 
 def test_an_interrupted_removal_is_out_of_sight_and_goes_with_the_next(engine: Engine, two: Path) -> None:
     base_dir_id = register(engine, two)
-    with writing(engine) as connection:
-        leaving = removal.ensure_leaving(connection, base_dir_id, database_time(connection))
-        (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin_removal(connection, base_dir_id, leaving, [job_id], BY_HAND, database_time(connection))
-        assert rows_going.remove_part(connection, leaving, 1)
+    with writing(engine) as session:
+        leaving = removal.ensure_leaving(session, base_dir_id, session.now())
+        (job_id,) = session.column(only(engine, "./go").among)  # type: ignore[arg-type]
+        removal.begin_removal(session, base_dir_id, leaving, [job_id], BY_HAND, session.now())
+        assert rows_going.remove_part(session, leaving, 1)
     assert seen_in_views(engine) == {"./stay"}
-    with reading(engine) as connection:
-        assert [job.train_id for job in newest(connection, None)] == ["./stay"]
+    with reading(engine) as session:
+        assert [job.train_id for job in newest(session, None)] == ["./stay"]
     assert column(engine, "SELECT base_dir FROM v_base_dir") == [str(two)]
-    with writing(engine) as connection:
-        assert removal.lift(connection, base_dir_id, "./go")
+    with writing(engine) as session:
+        assert removal.lift(session, base_dir_id, "./go")
     ingest(engine, two)  # there again, while the rest of the old rows is still going
     assert seen_in_views(engine) == {"./go", "./stay"}
     assert take_out(engine, two, only(engine, "./go")) == ["./go"]
@@ -187,13 +187,13 @@ def test_an_interrupted_removal_is_out_of_sight_and_goes_with_the_next(engine: E
 
 def test_a_daemon_gives_way_and_its_next_write_is_refused(engine: Engine, two: Path) -> None:
     base_dir_id = register(engine, two)
-    with writing(engine) as connection:
-        daemon = leases.acquire(connection, base_dir_id, "daemon", 60, "daemon")
+    with writing(engine) as session:
+        daemon = leases.acquire(session, base_dir_id, "daemon", 60, "daemon")
     assert take_out(engine, two, only(engine, "./go")) == ["./go"]
-    with pytest.raises(LeaseLostError), writing(engine) as connection:
-        leases.confirm(connection, daemon)
-    with writing(engine) as connection:
-        leases.acquire(connection, base_dir_id, "daemon", 60, "daemon")
+    with pytest.raises(LeaseLostError), writing(engine) as session:
+        leases.confirm(session, daemon)
+    with writing(engine) as session:
+        leases.acquire(session, base_dir_id, "daemon", 60, "daemon")
 
 
 def test_while_another_ingest_is_at_work_nothing_goes(engine: Engine, two: Path) -> None:
@@ -206,11 +206,11 @@ def test_while_another_ingest_is_at_work_nothing_goes(engine: Engine, two: Path)
 
 
 def test_forgetting_the_base_dir_takes_what_is_left_along(engine: Engine, two: Path) -> None:
-    with writing(engine) as connection:
-        now, base_dir_id = database_time(connection), register(engine, two)
-        leaving = removal.ensure_leaving(connection, base_dir_id, now)
-        (job_id,) = connection.execute(only(engine, "./go").among).scalars()  # type: ignore[arg-type]
-        removal.begin_removal(connection, base_dir_id, leaving, [job_id], BY_HAND, now)
+    with writing(engine) as session:
+        now, base_dir_id = session.now(), register(engine, two)
+        leaving = removal.ensure_leaving(session, base_dir_id, now)
+        (job_id,) = session.column(only(engine, "./go").among)  # type: ignore[arg-type]
+        removal.begin_removal(session, base_dir_id, leaving, [job_id], BY_HAND, now)
     base_dirs.forget(engine, two, SMALL)
     assert not any(natural_contents(engine).values())
 
@@ -232,10 +232,10 @@ def test_a_daemon_does_not_bring_it_back_until_it_is_restored(engine: Engine, tw
 
 def restore(engine: Engine, base_dir: Path, train_id: str) -> None:
     base_dir_id = register(engine, base_dir)
-    with hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True), writing(engine) as connection:
-        assert removal.lift(connection, base_dir_id, train_id)
+    with hold_lease(engine, base_dir_id, 1, mode="once", before_daemons=True), writing(engine) as session:
+        assert removal.lift(session, base_dir_id, train_id)
 
 
 def leader_of(engine: Engine, base_dir: Path) -> str | None:
-    with reading(engine) as connection:
-        return leases.leader(connection, register(engine, base_dir))
+    with reading(engine) as session:
+        return leases.leader(session, register(engine, base_dir))

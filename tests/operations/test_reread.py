@@ -18,7 +18,7 @@ from lineage_store.ingest.pipeline import Ingester, run_pass
 from lineage_store.operations import repair
 from lineage_store.operations.why import why
 from lineage_store.store import leases
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import log_file, scalar_sample, series
 from lineage_store.store.writes.jobs import annotate
 
@@ -53,8 +53,8 @@ def test_a_job_read_again_is_as_it_was(engine: Engine, base_dir: Path) -> None:
     curve().write_summary(base_dir / "other")
     ingest(engine, base_dir)
     base_dir_id = register(engine, base_dir)
-    with writing(engine) as connection:
-        annotate(connection, base_dir_id, "./job", {"tag": 1}, database_time(connection))
+    with writing(engine) as session:
+        annotate(session, base_dir_id, "./job", {"tag": 1}, session.now())
     before = natural_contents(engine)
     done = repair.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
     assert (done.tried, done.from_start, done.events) == (2, 2, 6)
@@ -139,11 +139,11 @@ def test_a_daemon_gives_way(engine: Engine, base_dir: Path) -> None:
     curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
     base_dir_id = register(engine, base_dir)
-    with writing(engine) as connection:
-        daemon = leases.acquire(connection, base_dir_id, "daemon", 60, "daemon")
+    with writing(engine) as session:
+        daemon = leases.acquire(session, base_dir_id, "daemon", 60, "daemon")
     repair.reingest(engine, base_dir, base_dir_id, "./job", SETTINGS)
-    with pytest.raises(LeaseLostError), writing(engine) as connection:
-        leases.confirm(connection, daemon)
+    with pytest.raises(LeaseLostError), writing(engine) as session:
+        leases.confirm(session, daemon)
 
 
 def test_an_unknown_job_is_named(engine: Engine, base_dir: Path) -> None:
@@ -154,14 +154,14 @@ def test_an_unknown_job_is_named(engine: Engine, base_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["retry", "reingest"])
-def test_a_file_that_was_given_up_as_poison_is_tried_again(engine: Engine, base_dir: Path, way: str) -> None:
+def test_a_quarantined_file_is_retried(engine: Engine, base_dir: Path, way: str) -> None:
     curve().write_summary(base_dir / "job")
     ingest(engine, base_dir)
-    with writing(engine) as connection:
+    with writing(engine) as session:
         nothing_read = {"byte_offset": 0, "fingerprint_bytes": 0, "anchor_bytes": 0, "event_count": 0}
-        connection.execute(log_file.update().values(state="poisoned", failed_reads=3, **nothing_read))
+        session.change(log_file.update().values(state="quarantined", failed_reads=3, **nothing_read))
         for table in (scalar_sample, series):
-            connection.execute(table.delete())
+            session.change(table.delete())
     ingest(engine, base_dir)
     assert visible_scalars(engine) == {}
     base_dir_id = register(engine, base_dir)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from helpers import databases
 from helpers.ingesting import column, ingest
@@ -26,6 +26,7 @@ from lineage_store.operations import store_copy
 from lineage_store.operations.store_copy import copy_store
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import open_engine, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import partitions, upgrade
 
 KINDS = ["sqlite", "postgresql"]
@@ -173,8 +174,8 @@ def test_a_copy_that_came_to_its_end_in_a_killed_process_is_told_as_whole(
     first = copy_store(source, target)
     assert copy_store(source, target, told=told.append) == first
     assert told == ["All rows are copied; now they are compared."]
-    with writing(opened(target, request)) as connection:
-        connection.execute(text("DELETE FROM annotation"))
+    with writing(opened(target, request)) as session:
+        session.change(text("DELETE FROM annotation"))
     with pytest.raises(LineageStoreError, match="differs from its source in annotation") as refused:
         copy_store(source, target)
     assert "--anew" not in str(refused.value.hint), "it removes unfinished copies alone"
@@ -221,8 +222,8 @@ def test_the_last_transaction_of_a_copy_that_was_killed_is_waited_for(
     with pytest.raises(InterruptedByHandError):
         copy_store(source, target, told=interrupted)
     with ThreadPoolExecutor() as threads:
-        with writing(opened(target, request)) as connection:
-            connection.execute(text("UPDATE unfinished_copy SET key = key"))
+        with writing(opened(target, request)) as session:
+            session.change(text("UPDATE unfinished_copy SET key = key"))
             again = threads.submit(copy_store, source, target)
             waits = (
                 "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock')"
@@ -263,9 +264,9 @@ def test_a_scalar_that_differs_is_named(
     changed = "UPDATE scalar_sample SET value = float8 '1e-323' WHERE value IS NULL AND job_id = 1"
     finish_copying = store_copy._compare
 
-    def compare(snapshot: Connection, target: Engine, *rest: Any) -> dict[str, int]:
-        with writing(target) as connection:
-            assert connection.execute(text(changed)).rowcount
+    def compare(snapshot: Session, target: Engine, *rest: Any) -> dict[str, int]:
+        with writing(target) as session:
+            assert session.change(text(changed))
         return finish_copying(snapshot, target, *rest)
 
     monkeypatch.setattr(store_copy, "_compare", compare)
@@ -280,9 +281,9 @@ def test_rows_that_differ_are_named(
     target = new_url(target_kind)
     with pytest.raises(InterruptedByHandError):
         copy_store(source, target, told=interrupted)
-    with writing(opened(target, request)) as connection:
-        connection.execute(text("UPDATE train_job SET host = 'elsewhere' WHERE train_id = './job_3'"))
-        number = connection.execute(text("SELECT id FROM train_job WHERE train_id = './job_3'")).scalar()
+    with writing(opened(target, request)) as session:
+        session.change(text("UPDATE train_job SET host = 'elsewhere' WHERE train_id = './job_3'"))
+        number = session.value(text("SELECT id FROM train_job WHERE train_id = './job_3'"))
     with pytest.raises(LineageStoreError) as refused:
         copy_store(source, target)
     assert refused.value.message.endswith(f"in train_job (from the key [{number}] on).")
@@ -319,7 +320,7 @@ def test_a_store_that_was_made_for_it_may_have_partitions(
     copy_store(source, target)
     assert rows_of(target) == rows_of(source)
     with engine.connect() as connection:
-        assert partitions.is_partitioned(connection)
+        assert partitions.is_partitioned(Session(connection))
 
 
 def test_what_is_written_while_it_is_copied_is_not_in_the_copy(

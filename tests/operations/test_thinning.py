@@ -31,7 +31,7 @@ from lineage_store.operations.removal import CleanUp
 from lineage_store.operations.store_copy import copy_store
 from lineage_store.query.export.exporting import ExportProgress
 from lineage_store.query.samples import Curve, Scalars
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import log_file, train_job
 from lineage_store.store.writes import thinning
 from lineage_store.store.writes.thinning import thinned
@@ -71,14 +71,14 @@ def train(
 
 
 def age(engine: Engine, days: float = 91) -> None:
-    with writing(engine) as connection:
-        at = database_time(connection) - timedelta(days=days)
-        connection.execute(update(train_job).values(alive_at=at))
+    with writing(engine) as session:
+        at = session.now() - timedelta(days=days)
+        session.change(update(train_job).values(alive_at=at))
 
 
 def set_ended(engine: Engine) -> None:
-    with writing(engine) as connection:
-        connection.execute(update(train_job).values(state="stalled"))
+    with writing(engine) as session:
+        session.change(update(train_job).values(state="stalled"))
 
 
 def opened(engine: Engine, **settings: Any) -> LineageStore:
@@ -225,13 +225,13 @@ def test_a_batch_that_was_read_before_its_file_was_thinned_is_refused(engine: En
     ingest(engine, base_dir)
     set_ended(engine)
     thin(engine)
-    with writing(engine) as connection:  # what whoever looked before knows
-        connection.execute(update(log_file).values(thinned=False))
+    with writing(engine) as session:  # what whoever looked before knows
+        session.change(update(log_file).values(thinned=False))
     path.write_bytes(log.scalar(SAMPLES, "loss", 1.0).content)
     ingest(engine, base_dir)
     assert column(engine, "SELECT last_step FROM series") == [SAMPLES - 1]
-    with writing(engine) as connection:
-        connection.execute(update(log_file).values(thinned=True))
+    with writing(engine) as session:
+        session.change(update(log_file).values(thinned=True))
     ingest(engine, base_dir)
     assert column(engine, "SELECT last_step FROM series") == [SAMPLES]
     assert sound(engine, base_dir) == 0
@@ -308,8 +308,8 @@ def test_what_is_wrong_with_a_thinned_series_is_found(engine: Engine, base_dir: 
         "UPDATE series SET sample_count = sample_count + 1, thinned_count = thinned_count + 1 WHERE tag = 'loss'",
     )
     for fault in faults:
-        with writing(engine) as connection:
-            connection.exec_driver_sql(fault)
+        with writing(engine) as session:
+            session.change(fault)
         with pytest.raises(AssertionError):
             sound(engine, base_dir)
         with opened(engine) as store:

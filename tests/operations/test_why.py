@@ -20,7 +20,7 @@ from lineage_store.findings import finding
 from lineage_store.operations import why as why_checks
 from lineage_store.operations.why import Place
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, writing
+from lineage_store.store.database.db import writing
 from lineage_store.store.writes.ingest_log import set_path_problems
 
 NOBODY = 65534
@@ -288,10 +288,10 @@ def test_problems_of_a_job_in_a_jobs_directory_are_its_own(store: LineageStore, 
 
 def test_problems_of_others_are_not_told(store: LineageStore, base_dir: Path) -> None:
     store.ingest(base_dir)
-    with writing(store.engine) as connection:
+    with writing(store.engine) as session:
         problem = finding("unreadable_path", "other", reason="Permission denied.")
-        base_dir_id = registry.base_dirs(connection)[0][0]
-        set_path_problems(connection, base_dir_id, [problem], database_time(connection))
+        base_dir_id = registry.base_dirs(session)[0][0]
+        set_path_problems(session, base_dir_id, [problem], session.now())
     (base_dir / "fresh").mkdir()
     (base_dir / "other").mkdir()
     assert "Permission denied" in why(store, base_dir / "other")[1]

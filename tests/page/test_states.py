@@ -192,8 +192,8 @@ def test_what_is_not_there_is_told(page: Any, served: httpx.Client, path: str, t
 
 
 def test_a_store_that_nobody_brings_up_to_date_says_so(page: Any, database_url: str, base_dir: Path) -> None:
-    with LineageStore(database_url) as store, writing(store.engine) as connection:
-        connection.execute(update(tables.base_dir).values(discovered_at=datetime(2020, 1, 1, tzinfo=UTC)))
+    with LineageStore(database_url) as store, writing(store.engine) as session:
+        session.change(update(tables.base_dir).values(discovered_at=datetime(2020, 1, 1, tzinfo=UTC)))
     page.goto("/jobs")
     banner = page.get_by_role("status", name="Age of what is shown")
     expect(banner).to_contain_text(str(base_dir))

@@ -21,7 +21,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from helpers.databases import client_programs_directory
@@ -34,6 +33,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
 from lineage_store.operations import archives, backup
 from lineage_store.store.admin import client_programs
+from lineage_store.store.database.session import Session
 from proofs import ledger
 from proofs.children import KILLED, at_once, forked
 from proofs.fatal_calls import Aim, preloaded
@@ -252,11 +252,11 @@ def _in_place() -> None:
 def _in_many_transactions() -> None:
     load = archives._load
 
-    def load_otherwise(connection: Connection, *others: Any) -> None:
-        driver: Any = connection.connection.driver_connection
+    def load_otherwise(session: Session, *others: Any) -> None:
+        driver: Any = session.connection.connection.driver_connection
         driver.commit()
         time.sleep(_BETWEEN_S)
-        load(connection, *others)
+        load(session, *others)
 
     vars(archives)["_load"] = load_otherwise
 

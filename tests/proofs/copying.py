@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from sqlalchemy import Connection
-
 from helpers.engines import opened
 from helpers.kept_store import fill, rows_of
 from helpers.program import PROGRAM
@@ -25,6 +23,7 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, SchemaTooOldError, UnfinishedCopyError
 from lineage_store.operations import store_copy
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import upgrade
 from proofs import ledger
 from proofs.children import KILLED, at_once
@@ -141,9 +140,9 @@ def _copy(said: Path, source: str, target: str, *, apart: bool = False) -> None:
     if apart:
         append = store_copy.append
 
-        def append_apart(connection: Connection, *rest: Any) -> Iterator[store_copy.Rows]:
-            yield from append(connection, *rest)
-            connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+        def append_apart(session: Session, *rest: Any) -> Iterator[store_copy.Rows]:
+            yield from append(session, *rest)
+            session.connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
 
         vars(store_copy)["append"] = append_apart
     run_program(said, "db", "copy", source, target)

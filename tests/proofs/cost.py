@@ -19,7 +19,8 @@ from helpers.engines import opened
 from helpers.ingesting import ingest
 from lineage_store.query import jobs
 from lineage_store.query.job_sql import Want, compile_rows
-from lineage_store.store.database.sql import listed, run
+from lineage_store.store.database.session import Query
+from lineage_store.store.database.sql import listed
 from lineage_store.store.schema import upgrade
 from proofs.cost_jobs import DIMENSIONS, write
 from proofs.cost_questions import Call, Filled, Question, endpoints, verbs, views
@@ -149,10 +150,10 @@ def _calculated_names(at: Filled) -> Iterator[None]:
 def _job_by_job(_: Filled) -> Iterator[None]:
     read, one_job = jobs._read, compile_rows("sqlite", Want(lineage=True), every=True)
 
-    def each(connection: Any, rows: Any, want: Any, paths: Any) -> Any:
+    def each(session: Any, rows: Any, want: Any, paths: Any) -> Any:
         for job_id, *_ in rows:
-            run(connection, one_job, wanted=listed("sqlite", [job_id]))
-        return read(connection, rows, want, paths)
+            session.rows(Query(one_job), wanted=listed("sqlite", [job_id]))
+        return read(session, rows, want, paths)
 
     with mock.patch.object(jobs, "_read", each):
         yield

@@ -32,9 +32,9 @@ _PATIENCE_S = 30.0
 @contextmanager
 def locked(url: str) -> Iterator[None]:
     """Another session holds what every write needs."""
-    with opened(url) as engine, writing(engine) as connection:
+    with opened(url) as engine, writing(engine) as session:
         if engine.dialect.name == "postgresql":
-            connection.execute(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
+            session.change(text("LOCK TABLE ingest_lease IN EXCLUSIVE MODE"))
         yield
 
 

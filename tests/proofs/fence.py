@@ -30,7 +30,6 @@ from lineage_store.config import Settings
 from lineage_store.ingest import commit
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store import leases
-from lineage_store.store.database.db import database_time
 from lineage_store.store.leases import Lease
 from lineage_store.store.writes import file_rows, jobs
 from proofs import ledger
@@ -269,7 +268,7 @@ def _note_and_obey(order: Path, renewing: threading.Lock) -> None:
 
 def confirm_nothing() -> None:
     """Make whoever holds a lease write without confirming it, as the control does."""
-    vars(leases)["confirm"] = lambda connection, _: database_time(connection)
+    vars(leases)["confirm"] = lambda session, _: session.now()
 
 
 def _is_stopped(pid: int) -> bool:

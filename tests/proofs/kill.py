@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, update
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import DBAPIError
 
 from helpers.engines import opened
@@ -30,7 +30,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
 from lineage_store.ingest import commit, pipeline
 from lineage_store.store import leases
-from lineage_store.store.database.db import database_time
+from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema.tables import log_file
 from lineage_store.store.writes import file_rows
@@ -184,8 +184,8 @@ def _without_lease() -> None:
     def acquire(_: Any, base_dir_id: int, holder: str, lasts_s: float, *_rest: Any, **_more: Any) -> Lease:
         return Lease(base_dir_id, holder, 1, lasts_s)
 
-    def confirm(connection: Connection, _lease: Lease) -> datetime:
-        return database_time(connection)
+    def confirm(session: Session, _lease: Lease) -> datetime:
+        return session.now()
 
     replace_function(leases, acquire)
     replace_function(leases, confirm)

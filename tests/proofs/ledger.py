@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, text
+from sqlalchemy import Engine, Row, text
 
 from helpers import oracle
 from helpers.base_dirs import GOLDEN, copy_base_dir
@@ -26,6 +26,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.operations import verify
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.texts import from_stored, to_stored
 from proofs.proof import KINDS, Control, Outcome, Proof, Run
 
@@ -69,22 +70,22 @@ def check(engine: Engine, settings: Settings | None = None) -> Ledger:
 
 def complaints(engine: Engine, settings: Settings) -> Iterator[tuple[str, str]]:
     """What does not add up, by the path of the log file: first what the oracle says, then what `verify` says."""
-    with reading(engine) as connection:  # one moment, though a daemon goes on
-        for row in connection.execute(text(_FILES)).all():
+    with reading(engine) as session:  # one moment, though a daemon goes on
+        for row in session.rows(text(_FILES)):
             path = Path(from_stored(row.path), from_stored(row.train_id), from_stored(row.name))
             try:
-                _check_file(connection, row, path.read_bytes())
+                _check_file(session, row, path.read_bytes())
             except AssertionError as error:
                 yield str(path), str(error)
-        base_dirs = connection.execute(text("SELECT id, path FROM base_dir")).all()
+        base_dirs = session.rows(text("SELECT id, path FROM base_dir"))
     for number, base_dir in base_dirs:
         for verdict in verify.verify(engine, Path(from_stored(base_dir)), number, settings):
             yield from ((verdict.path, difference.what) for difference in verdict.differences)
 
 
-def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:
+def _check_file(session: Session, row: Row[Any], content: bytes) -> None:
     position, quarantined, payloads = 0, 0, []
-    given_up: dict[str, int] = dict(connection.execute(text(_GIVEN_UP), _key(row)).tuples().all())
+    given_up: dict[str, int] = dict(session.rows(text(_GIVEN_UP), _key(row)))
     read = content[: row.byte_offset]
     while position < row.byte_offset:
         payload = oracle.sound_frame(read, position)
@@ -104,7 +105,7 @@ def _check_file(connection: Connection, row: Row[Any], content: bytes) -> None:
     assert row.byte_offset <= len(content) == row.size_bytes, f"{row.size_bytes} bytes of {len(content)}"
     assert oracle.sound_frame(content, position) is None, f"the frame at byte {position} was not read"
     if row.kind == "summary":
-        found = connection.execute(text(_SCALARS), _key(row)).tuples().all()
+        found = session.rows(text(_SCALARS), _key(row))
         expected = _scalars(payloads)
         assert len(found) == len(expected), f"{len(found)} scalars, not {len(expected)}"
         assert {(tag, step): value for tag, step, value in found} == expected, "other scalars"
@@ -178,10 +179,10 @@ def _write_job(directory: Path, chance: random.Random) -> None:
 
 def _tamper(engine: Engine, chance: random.Random) -> int:
     """Falsify a row of every second job; how many were found out. The others must not be accused."""
-    with writing(engine) as connection:
-        found = connection.execute(text(f"{_FILES} AND train_id LIKE './job%' ORDER BY train_id, name"))
-        jobs = [list(files) for _, files in groupby(found.all(), key=lambda row: row.train_id)]
-        tampered = {_falsify(connection, files, chance) for files in jobs[::2]}
+    with writing(engine) as session:
+        found = session.rows(text(f"{_FILES} AND train_id LIKE './job%' ORDER BY train_id, name"))
+        jobs = [list(files) for _, files in groupby(found, key=lambda row: row.train_id)]
+        tampered = {_falsify(session, files, chance) for files in jobs[::2]}
     accused = {os.path.basename(os.path.dirname(path)) for path, _ in complaints(engine, Settings())}
     assert accused == tampered, f"tampered but not noticed, or the reverse: {sorted(accused ^ tampered)[:3]}"
     return len(accused)
@@ -191,12 +192,12 @@ def _key(file: Row[Any]) -> dict[str, int]:
     return {"job_id": file.job_id, "file_no": file.file_no}
 
 
-def _falsify(connection: Connection, files: Sequence[Row[Any]], chance: random.Random) -> str:
+def _falsify(session: Session, files: Sequence[Row[Any]], chance: random.Random) -> str:
     """Change a row of one of a job's files; the name of the job."""
     changed = 0
     while not changed:
         tampering, file = text(chance.choice(TAMPERINGS)), chance.choice(files)
-        changed = connection.execute(tampering, _key(file)).rowcount
+        changed = session.change(tampering, _key(file))
     return str(file.train_id).removeprefix("./")
 
 

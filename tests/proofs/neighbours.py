@@ -34,7 +34,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.read.batch import fill
 from lineage_store.ingest.scan.survey import find_files
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.db import database_time, reading
+from lineage_store.store.database.db import reading
 from lineage_store.store.records import KnownFile
 from lineage_store.store.schema.views import VIEWS
 from proofs.children import at_once
@@ -206,8 +206,8 @@ def _follow_links(run: Run) -> int:
         Log().scalar(1, "loss", 0.5).write_summary(place.base_dir / f"swapped_{number}")
     with run.store(SQLITE) as url, opened(url) as engine:
         ingest(engine, place.base_dir)
-        with reading(engine) as connection:
-            known, now = registry.known_files(connection, 1), database_time(connection)
+        with reading(engine) as session:
+            known, now = registry.known_files(session, 1), session.now()
     _swap(place)
     assert not _opened_outside(place, known, now), "what is outside was read"
     vars(os)["O_NOFOLLOW"] = 0

@@ -138,8 +138,8 @@ def _ingest_and_forget(engine: Engine, base_dir: Path) -> None:
 
 
 def _is_partitioned(engine: Engine) -> bool:
-    with reading(engine) as connection:
-        return partitions.is_partitioned(connection)
+    with reading(engine) as session:
+        return partitions.is_partitioned(session)
 
 
 PROOF = Proof(

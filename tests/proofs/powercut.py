@@ -257,9 +257,9 @@ def _log(chance: random.Random, steps: int, first_step: int = 0) -> Log:
 def _commit_bookmarks_apart() -> None:
     real = file_rows.move_bookmarks
 
-    def move_bookmarks(connection: Any, advances: Any) -> None:
-        real(connection, advances)
-        connection.connection.dbapi_connection.commit()
+    def move_bookmarks(session: Any, advances: Any) -> None:
+        real(session, advances)
+        session.connection.connection.dbapi_connection.commit()
         time.sleep(0.01)
 
     file_rows.move_bookmarks = move_bookmarks
@@ -269,8 +269,8 @@ def _complaints(engine: Engine) -> list[str]:
     """Where the database is damaged, or its bookmarks and its rows say different things."""
     if engine.dialect.name == "sqlite" and (found := _integrity(engine)) != "ok":
         return [found]
-    with reading(engine) as connection:
-        files = connection.execute(text(_FILES)).all()
+    with reading(engine) as session:
+        files = session.rows(text(_FILES))
     complaints = []
     for file in files:
         path = Path(from_stored(file.path), from_stored(file.train_id), from_stored(file.name))

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Engine, select, text
 
 from helpers.contents import natural_contents
 from helpers.engines import opened
@@ -29,6 +29,7 @@ from lineage_store.ingest import lease
 from lineage_store.operations import removal as remove
 from lineage_store.store.catalog.retention import Rules
 from lineage_store.store.database.db import reading
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
 from proofs import ledger
@@ -158,9 +159,9 @@ def _gc(engine: Engine, base_dir: Path) -> None:
 def _bury_apart() -> None:
     bury = removal._bury
 
-    def bury_apart(connection: Connection, *rest: Any) -> None:
-        bury(connection, *rest)
-        connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+    def bury_apart(session: Session, *rest: Any) -> None:
+        bury(session, *rest)
+        session.connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
         time.sleep(0.1)
 
     vars(removal)["_bury"] = bury_apart
@@ -177,9 +178,9 @@ def _assert_whole(engine: Engine, base_dir: Path) -> None:
 def _complaints(engine: Engine, base_dir: Path) -> list[str]:
     """Jobs that are half there, were removed and are there, or are neither; in one snapshot."""
     this = {"path": str(base_dir)}
-    with reading(engine) as connection:
-        seen = {row.train_id: (row.samples, row.events) for row in connection.execute(_SEEN, this)}
-        removed = set(connection.execute(_TOMBSTONES, this).scalars())
+    with reading(engine) as session:
+        seen = {row.train_id: (row.samples, row.events) for row in session.rows(_SEEN, this)}
+        removed = set(session.column(_TOMBSTONES, this))
     half = [f"{job} has {counts}" for job, counts in seen.items() if counts != (STEPS, 2)]
     both = [f"{job} is seen in spite of its tombstone" for job in removed & set(seen)]
     neither = [f"{job} is gone without a tombstone" for job in JOBS - removed - set(seen)]
@@ -187,15 +188,15 @@ def _complaints(engine: Engine, base_dir: Path) -> list[str]:
 
 
 def _seen(engine: Engine, base_dir: Path) -> set[str]:
-    with reading(engine) as connection:
-        return set(connection.execute(_SEEN, {"path": str(base_dir)}).scalars())
+    with reading(engine) as session:
+        return set(session.column(_SEEN, {"path": str(base_dir)}))
 
 
 def _is_begun(engine: Engine) -> bool:
     """Whether jobs are out of sight that have rows yet."""
-    with reading(engine) as connection:
+    with reading(engine) as session:
         query = "SELECT count(*) FROM train_job JOIN base_dir ON base_dir.id = base_dir_id WHERE leaving"
-        return bool(connection.execute(text(query)).scalar())
+        return bool(session.value(text(query)))
 
 
 def _assert_like_one_that_never_knew(run: Run, kind: str, engine: Engine, known: list[Path]) -> None:

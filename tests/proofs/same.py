@@ -61,10 +61,10 @@ def _prove(run: Run) -> Outcome:
 
 
 def _store_jobs(url: str) -> None:
-    with opened(url) as engine, writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with opened(url) as engine, writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         for job in JOBS:
-            add_job(connection, job, base_dir_id)
+            add_job(session, job, base_dir_id)
 
 
 def _compare(run: Run, urls: list[str]) -> None:
@@ -94,8 +94,8 @@ def _answers_agree(engines: list[Engine], condition: Mapping[str, Any]) -> bool:
     answers = []
     for engine in engines:
         parsed = parse(dict(condition), base_dir="/logs")
-        with reading(engine) as connection:
-            answer = filter_lineage(connection, parsed, None)
+        with reading(engine) as session:
+            answer = filter_lineage(session, parsed, None)
         listed = [item["summary_dir"] for item in iter_lineage(partial(reading, engine), parsed)]
         found = [item["summary_dir"] for item in answer["object"]]
         if (found, answer["count"], listed) != (page, len(expected), expected):

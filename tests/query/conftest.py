@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection
 
 from helpers.engines import opened
 from lineage_store.store.database.db import writing
+from lineage_store.store.database.session import Session
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
+def session(database_url: str) -> Iterator[Session]:
     """A transaction that sees what the test puts in."""
-    with opened(database_url) as engine, writing(engine) as connection:
-        yield connection
+    with opened(database_url) as engine, writing(engine) as session:
+        yield session

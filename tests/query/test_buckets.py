@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
 
 from helpers.built_store import add_file, add_scalars, derive
 from helpers.stored_jobs import add_bare_job, add_base_dir
@@ -20,6 +19,7 @@ from lineage_store.errors import LineageParamValueError
 from lineage_store.query.samples import Curve
 from lineage_store.query.samples.buckets import BUCKET_COLUMNS
 from lineage_store.store.database.db import writing
+from lineage_store.store.database.session import Session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BASE = "/logs"
@@ -29,17 +29,17 @@ TAG = (BASE, "./a", "loss")
 def store_with(url: str, *files: tuple[int | None, Mapping[int, float]]) -> LineageStore:
     """A store of one job; each file (device, scalars of `loss` by step) is newer than the one before."""
     store = LineageStore(url)
-    with writing(store.engine) as connection:
-        _add(connection, files)
+    with writing(store.engine) as session:
+        _add(session, files)
     return store
 
 
-def _add(connection: Connection, files: tuple[tuple[int | None, Mapping[int, float]], ...]) -> None:
-    job_id = add_bare_job(connection, "./a", add_base_dir(connection, BASE))
+def _add(session: Session, files: tuple[tuple[int | None, Mapping[int, float]], ...]) -> None:
+    job_id = add_bare_job(session, "./a", add_base_dir(session, BASE))
     for number, (device, values) in enumerate(files):
-        file = add_file(connection, job_id, 1_700_000_000 + 1000 * number, device=device)
-        add_scalars(connection, file, "loss", values)
-    derive(connection, NOW)
+        file = add_file(session, job_id, 1_700_000_000 + 1000 * number, device=device)
+        add_scalars(session, file, "loss", values)
+    derive(session, NOW)
 
 
 def wave(count: int, start: int = 0) -> dict[int, float]:

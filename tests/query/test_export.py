@@ -93,8 +93,8 @@ def asked(store: LineageStore) -> Iterator[LineageStore]:
 
 
 def of_view(store: LineageStore, name: str) -> list[dict[str, Any]]:
-    with reading(store.engine) as connection:
-        rows = view_rows(connection, name, {})
+    with reading(store.engine) as session:
+        rows = view_rows(session, name, {})
     return sorted(({k: v for k, v in row.items() if k not in NOW} for row in rows), key=repr)
 
 

@@ -17,10 +17,10 @@ from lineage_store.store.database.db import open_engine, reading, writing
 
 
 def _ask(engine: Engine, *, ended: bool = False) -> int:
-    with reading(engine) as connection:
+    with reading(engine) as session:
         if ended:
             end_all_sessions(url_of(engine))
-        count: int = filter_lineage(connection, parse({"limit": 1}), None)["count"]
+        count: int = filter_lineage(session, parse({"limit": 1}), None)["count"]
         return count
 
 
@@ -49,8 +49,8 @@ def test_no_connection_for_a_statement_of_its_own_is_a_database_that_is_unavaila
 
 def test_a_question_to_a_store_without_its_tables_says_what_to_run(sqlite_url: str) -> None:
     engine = open_engine(sqlite_url)
-    with writing(engine) as connection:
-        connection.execute(text("ALTER TABLE lineage RENAME TO elsewhere"))
+    with writing(engine) as session:
+        session.change(text("ALTER TABLE lineage RENAME TO elsewhere"))
     with pytest.raises(DatabaseUnavailableError) as refused:
         _ask(engine)
     assert "no such table: lineage" in refused.value.message

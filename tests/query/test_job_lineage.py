@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
 
 from helpers.answers import get_lineage
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
@@ -16,6 +15,7 @@ from lineage_store.errors import (
     LineageParamValueError,
     TrainJobNotFoundError,
 )
+from lineage_store.store.database.session import Session
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
 FIELDS = {
@@ -32,10 +32,10 @@ FIELDS = {
 }
 
 
-def test_one_job_has_the_shape_of_old(connection: Connection) -> None:
-    base_dir_id = add_base_dir(connection)
-    add_job(connection, StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH), base_dir_id)
-    assert get_lineage(connection, "/logs", base_dir_id, "./a") == {
+def test_one_job_has_the_shape_of_old(session: Session) -> None:
+    base_dir_id = add_base_dir(session)
+    add_job(session, StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH), base_dir_id)
+    assert get_lineage(session, "/logs", base_dir_id, "./a") == {
         "summary_dir": "/logs/a",
         "hyper_parameters": {
             "optimizer": "Adam",
@@ -52,9 +52,9 @@ def test_one_job_has_the_shape_of_old(connection: Connection) -> None:
     }
 
 
-def test_keys_choose_the_parts(connection: Connection) -> None:
-    base_dir_id = add_base_dir(connection)
-    add_job(connection, StoredJob("./", {"loss": math.inf}, user={"team": "x"}), base_dir_id)
+def test_keys_choose_the_parts(session: Session) -> None:
+    base_dir_id = add_base_dir(session)
+    add_job(session, StoredJob("./", {"loss": math.inf}, user={"team": "x"}), base_dir_id)
     shown = {
         "summary_dir": "/logs",
         "user_defined": {"team": "x"},
@@ -62,25 +62,25 @@ def test_keys_choose_the_parts(connection: Connection) -> None:
         "model": {},
     }
     keys = ["user_defined", "algorithm", "model"]
-    assert get_lineage(connection, "/logs", base_dir_id, "./", keys) == shown
-    assert get_lineage(connection, "/logs", base_dir_id, "./", []) == {"summary_dir": "/logs"}
+    assert get_lineage(session, "/logs", base_dir_id, "./", keys) == shown
+    assert get_lineage(session, "/logs", base_dir_id, "./", []) == {"summary_dir": "/logs"}
 
 
 @pytest.mark.parametrize("keys", ["metric", {"metric"}, [1], 5])
-def test_keys_must_be_a_list_of_names(connection: Connection, keys: Any) -> None:
+def test_keys_must_be_a_list_of_names(session: Session, keys: Any) -> None:
     with pytest.raises(LineageParamTypeError, match="keys"):
-        get_lineage(connection, "/logs", 1, "./a", keys)
+        get_lineage(session, "/logs", 1, "./a", keys)
 
 
-def test_an_unknown_key_is_refused_with_the_known_ones(connection: Connection) -> None:
+def test_an_unknown_key_is_refused_with_the_known_ones(session: Session) -> None:
     with pytest.raises(LineageParamValueError, match=r"'colour'.*hyper_parameters"):
-        get_lineage(connection, "/logs", 1, "./a", ["metric", "colour"])
+        get_lineage(session, "/logs", 1, "./a", ["metric", "colour"])
 
 
-def test_a_job_without_lineage_is_told_from_an_unknown_one(connection: Connection) -> None:
-    base_dir_id = add_base_dir(connection)
-    add_bare_job(connection, "./summary_only", base_dir_id)
+def test_a_job_without_lineage_is_told_from_an_unknown_one(session: Session) -> None:
+    base_dir_id = add_base_dir(session)
+    add_bare_job(session, "./summary_only", base_dir_id)
     with pytest.raises(LineageFileNotFoundError, match="/logs/summary_only"):
-        get_lineage(connection, "/logs", base_dir_id, "./summary_only")
+        get_lineage(session, "/logs", base_dir_id, "./summary_only")
     with pytest.raises(TrainJobNotFoundError, match=r"\./unknown"):
-        get_lineage(connection, "/logs", base_dir_id, "./unknown")
+        get_lineage(session, "/logs", base_dir_id, "./unknown")

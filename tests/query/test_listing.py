@@ -27,10 +27,10 @@ JOBS = 6
 def engine(database_url: str) -> Iterator[Engine]:
     """A store with the jobs ./5, the newest, to ./0."""
     engine = open_engine(database_url)
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         for number in range(JOBS):
-            add_job(connection, StoredJob(f"./{number}", update_time=number), base_dir_id)
+            add_job(session, StoredJob(f"./{number}", update_time=number), base_dir_id)
     yield engine
     engine.dispose()
 
@@ -46,8 +46,8 @@ def _ids(objects: Iterator[dict[str, Any]]) -> list[str]:
 
 def _holds_nothing_open(engine: Engine) -> bool:
     """Whether nobody is in a transaction: a server would end it, SQLite's log would grow."""
-    with writing(engine) as connection:
-        connection.execute(text("UPDATE train_job SET log_bytes = log_bytes + 1"))
+    with writing(engine) as session:
+        session.change(text("UPDATE train_job SET log_bytes = log_bytes + 1"))
     other = open_engine(url_of(engine))
     if engine.dialect.name == "sqlite":
         (open_ones,) = column(other, "PRAGMA wal_checkpoint(TRUNCATE)")  # whether a reader was in the way
@@ -72,18 +72,18 @@ def test_the_page_that_a_condition_names_does_not_count(engine: Engine) -> None:
 def test_which_jobs_and_their_order_are_of_the_first_moment(engine: Engine) -> None:
     objects = _iterate(engine)
     first = next(objects)["summary_dir"]
-    with writing(engine) as connection:
-        add_job(connection, StoredJob("./new", update_time=3), 1)
-        connection.execute(update(tables.train_job).values(update_time=-tables.train_job.c.update_time))
+    with writing(engine) as session:
+        add_job(session, StoredJob("./new", update_time=3), 1)
+        session.change(update(tables.train_job).values(update_time=-tables.train_job.c.update_time))
     assert [first, *_ids(objects)] == ["./5", "./4", "./3", "./2", "./1", "./0"]
 
 
 def test_what_is_shown_of_a_job_is_of_the_moment_when_its_part_was_read(engine: Engine) -> None:
     objects = _iterate(engine)
     next(objects)
-    with writing(engine) as connection:
+    with writing(engine) as session:
         for number in range(JOBS):
-            remarks.annotate(connection, 1, f"./{number}", {"tag": number}, NOW)
+            remarks.annotate(session, 1, f"./{number}", {"tag": number}, NOW)
     labels = [item["added_info"] for item in objects]
     assert labels == [{}, {"tag": 3}, {"tag": 2}, {"tag": 1}, {"tag": 0}]
 
@@ -91,28 +91,28 @@ def test_what_is_shown_of_a_job_is_of_the_moment_when_its_part_was_read(engine: 
 def test_a_job_that_was_taken_out_of_sight_or_removed_meanwhile_is_left_out(engine: Engine) -> None:
     objects = _iterate(engine)
     next(objects)
-    with writing(engine) as connection:
-        leaving_id = removal.ensure_leaving(connection, 1, NOW)
-        (job_id,) = connection.execute(text("SELECT id FROM train_job WHERE train_id = './3'")).scalars()
-        removal.begin_removal(connection, 1, leaving_id, [job_id], removal.Cause("test", "me"), NOW)
-        connection.execute(text("DELETE FROM train_job WHERE train_id = './1'"))
+    with writing(engine) as session:
+        leaving_id = removal.ensure_leaving(session, 1, NOW)
+        (job_id,) = session.column(text("SELECT id FROM train_job WHERE train_id = './3'"))
+        removal.begin_removal(session, 1, leaving_id, [job_id], removal.Cause("test", "me"), NOW)
+        session.change(text("DELETE FROM train_job WHERE train_id = './1'"))
     assert _ids(objects) == ["./4", "./2", "./0"]
 
 
 def test_jobs_of_a_base_dir_that_is_being_forgotten_are_left_out(engine: Engine) -> None:
     objects = _iterate(engine)
     next(objects)
-    with writing(engine) as connection:
-        removal.begin_forgetting(connection, 1, "/logs")
+    with writing(engine) as session:
+        removal.begin_forgetting(session, 1, "/logs")
     assert _ids(objects) == ["./4"]  # which had been read with the first
 
 
 def test_a_new_job_with_the_id_of_one_that_was_removed_is_not_taken_for_it(engine: Engine) -> None:
     objects = _iterate(engine, {"sorted_name": "summary_dir"})
     next(objects)
-    with writing(engine) as connection:
-        (last,) = connection.execute(text("SELECT max(id) FROM train_job")).scalars()
-        connection.execute(text("DELETE FROM train_job WHERE id = :id"), {"id": last})
-        new = add_job(connection, StoredJob("./new"), 1)
+    with writing(engine) as session:
+        (last,) = session.column(text("SELECT max(id) FROM train_job"))
+        session.change(text("DELETE FROM train_job WHERE id = :id"), {"id": last})
+        new = add_job(session, StoredJob("./new"), 1)
         assert new == last or engine.dialect.name == "postgresql"
     assert _ids(objects) == ["./1", "./2", "./3", "./4"]

@@ -22,10 +22,10 @@ from lineage_store.store.database.db import open_engine, reading, writing
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     engine = open_engine(database_url)
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         for job in JOBS:
-            add_job(connection, job, base_dir_id)
+            add_job(session, job, base_dir_id)
     yield engine
     engine.dispose()
 
@@ -45,9 +45,9 @@ def test_a_condition_means_the_same_in_sql_and_in_python(engine: Engine, conditi
     before = copy.deepcopy(condition)
     expected = condition_oracle.matching(JOBS, condition)
     parsed = parse(condition, base_dir="/logs")
-    with reading(engine) as connection:
-        answer = filter_lineage(connection, parsed, None)
-        uncounted = filter_lineage(connection, parsed, None, count=False)
+    with reading(engine) as session:
+        answer = filter_lineage(session, parsed, None)
+        uncounted = filter_lineage(session, parsed, None, count=False)
     everything = iter_lineage(partial(reading, engine), parsed, jobs_at_once=7)
     listed = [item["summary_dir"] for item in everything]
     assert [item["summary_dir"] for item in answer["object"]] == condition_oracle.page(expected, condition)

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event, insert, text
+from sqlalchemy import Engine, event, insert, text
 
 from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import LineageStore
@@ -23,18 +23,19 @@ from lineage_store.query.jobs import newest
 from lineage_store.query.status import read_problems
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import Page, open_engine, reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import tables
 
 ROWS = 3_000
-Ask = Callable[[Connection, int | None, Page], Sequence[Any]]
+Ask = Callable[[Session, int | None, Page], Sequence[Any]]
 LISTS: dict[str, Ask] = {
-    "train_job": lambda connection, base_dir_id, page: newest(
-        connection, None if base_dir_id is None else [base_dir_id], page=page
+    "train_job": lambda session, base_dir_id, page: newest(
+        session, None if base_dir_id is None else [base_dir_id], page=page
     ),
-    "ingest_problem": lambda connection, base_dir_id, page: read_problems(
-        connection, None if base_dir_id is None else f"/logs_{base_dir_id}", page=page
+    "ingest_problem": lambda session, base_dir_id, page: read_problems(
+        session, None if base_dir_id is None else f"/logs_{base_dir_id}", page=page
     ),
-    "tombstone": lambda connection, base_dir_id, page: registry.latest(connection, base_dir_id, page=page),
+    "tombstone": lambda session, base_dir_id, page: registry.latest(session, base_dir_id, page=page),
 }
 
 
@@ -42,16 +43,14 @@ LISTS: dict[str, Ask] = {
 def engine(module_database_url: str) -> Iterator[Engine]:
     """Two base dirs, with jobs, problems and removed jobs; ten of each happened at once."""
     engine = open_engine(module_database_url)
-    with writing(engine) as connection:
-        ids = [add_base_dir(connection, f"/logs_{number}") for number in (1, 2)]
+    with writing(engine) as session:
+        ids = [add_base_dir(session, f"/logs_{number}") for number in (1, 2)]
         assert ids == [1, 2]
-        connection.execute(
-            insert(tables.train_job), [_job(ids[number % 2], number) for number in range(ROWS)]
-        )
+        session.change(insert(tables.train_job), [_job(ids[number % 2], number) for number in range(ROWS)])
         removed = [_tombstone(ids[number % 2], number) for number in range(ROWS)]
-        connection.execute(insert(tables.tombstone), removed)
-        connection.execute(insert(tables.ingest_problem), [_problem(ids[n % 2], n) for n in range(ROWS)])
-        connection.execute(text("ANALYZE"))
+        session.change(insert(tables.tombstone), removed)
+        session.change(insert(tables.ingest_problem), [_problem(ids[n % 2], n) for n in range(ROWS)])
+        session.change(text("ANALYZE"))
     yield engine
     engine.dispose()
 
@@ -95,9 +94,9 @@ def _problem(base_dir_id: int, number: int) -> dict[str, object]:
 
 def test_pages_together_are_the_list(engine: Engine) -> None:
     for ask, base_dir_id in product(LISTS.values(), (None, 2)):
-        with reading(engine) as connection:
-            whole = list(ask(connection, base_dir_id, Page()))
-            pages = [ask(connection, base_dir_id, Page(197, number)) for number in range(ROWS // 197 + 2)]
+        with reading(engine) as session:
+            whole = list(ask(session, base_dir_id, Page()))
+            pages = [ask(session, base_dir_id, Page(197, number)) for number in range(ROWS // 197 + 2)]
         assert len(whole) >= 1000
         assert [row for page in pages for row in page] == whole
         assert list(pages[-1]) == []
@@ -115,20 +114,20 @@ def test_a_page_is_one_statement_that_goes_by_an_index(engine: Engine, name: str
 
 def plan_of_page(engine: Engine, ask: Ask, base_dir_id: int | None) -> str:
     asked: list[tuple[str, Any]] = []
-    with reading(engine) as connection:
-        event.listen(connection, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
-        ask(connection, base_dir_id, Page(20, 1))
+    with reading(engine) as session:
+        event.listen(session.connection, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
+        ask(session, base_dir_id, Page(20, 1))
         ((statement, parameters),) = [each for each in asked if each[0].startswith("SELECT")]
         explain = "EXPLAIN QUERY PLAN " if engine.dialect.name == "sqlite" else "EXPLAIN "
-        return "\n".join(str(row[-1]) for row in connection.exec_driver_sql(explain + statement, parameters))
+        return "\n".join(str(row[-1]) for row in session.rows(explain + statement, parameters))
 
 
 def test_the_newest_come_first(engine: Engine) -> None:
-    with reading(engine) as connection:
-        assert [job.train_id for job in newest(connection, None, page=Page(2))] == ["./2990", "./2991"]
-        problems = read_problems(connection, page=Page(2))
+    with reading(engine) as session:
+        assert [job.train_id for job in newest(session, None, page=Page(2))] == ["./2990", "./2991"]
+        problems = read_problems(session, page=Page(2))
         assert [each.subject.rpartition("/")[2] for each in problems] == ["2990", "2992"]
-        first = registry.latest(connection, page=Page(1))[0]
+        first = registry.latest(session, page=Page(1))[0]
     assert (first.base_dir, first.train_id) == ("/logs_1", "./2990")
 
 
@@ -146,12 +145,12 @@ def test_by_cursor_the_pages_of_jobs_are_the_list(
 
 
 def test_a_page_by_cursor_goes_by_an_index_however_far_down(engine: Engine) -> None:
-    with reading(engine) as connection:
-        far_down = newest(connection, [2], page=Page(1_400))[-1].cursor
+    with reading(engine) as session:
+        far_down = newest(session, [2], page=Page(1_400))[-1].cursor
 
-    def ask(connection: Connection, base_dir_id: int | None, page: Page) -> Sequence[Any]:
+    def ask(session: Session, base_dir_id: int | None, page: Page) -> Sequence[Any]:
         ids = None if base_dir_id is None else [base_dir_id]
-        return newest(connection, ids, after=far_down, page=page)
+        return newest(session, ids, after=far_down, page=page)
 
     for base_dir_id in (None, 2):
         plan = plan_of_page(engine, ask, base_dir_id)

@@ -161,10 +161,10 @@ def test_scalars_are_no_payloads(store: LineageStore, path: Path) -> None:
 
     engine = open_engine("sqlite://")
     with (
-        reading(engine) as connection,
+        reading(engine) as session,
         pytest.raises(LineageParamValueError, match=r"plugin = 'scalar'.*histogram"),
     ):
-        payloads(connection, str(path), "./run", 1, "scalar", "loss")
+        payloads(session, str(path), "./run", 1, "scalar", "loss")
     engine.dispose()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, Select, insert, literal, select, text
+from sqlalchemy import Engine, Select, insert, literal, select, text
 
 from helpers import databases
 from helpers.answers import filter_lineage
@@ -17,9 +17,10 @@ from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store import texts
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.condition_dict import parse
-from lineage_store.query.job_sql import Chosen, Want, choose, compile_count
-from lineage_store.query.jobs import plan_of
+from lineage_store.query.job_sql import ChosenStatements, Want, choose, compile_count
+from lineage_store.query.jobs import database_plan
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.database.sql import INDEXED_CHARACTERS
 from lineage_store.store.schema import tables
 
@@ -46,12 +47,12 @@ def engine(stored: Engine, module_database_url: str, tmp_path: Path) -> Iterator
 
 
 def _fill(url: str) -> None:
-    with opened(url) as engine, writing(engine) as connection:
-        _add_jobs(connection, add_base_dir(connection))
-        connection.execute(text("ANALYZE"))
+    with opened(url) as engine, writing(engine) as session:
+        _add_jobs(session, add_base_dir(session))
+        session.change(text("ANALYZE"))
 
 
-def _add_jobs(connection: Connection, base_dir_id: int) -> None:
+def _add_jobs(session: Session, base_dir_id: int) -> None:
     pick = random.Random(20260102)
     key, jobs, lineages, metrics = texts.key("acc"), [], [], []
     for job_id in range(1, JOBS + 1):
@@ -72,7 +73,7 @@ def _add_jobs(connection: Connection, base_dir_id: int) -> None:
         value = {"name": "acc", "kind": "float", "value": pick.random(), "position": 0}
         metrics.append({"job_id": job_id, "name_key": key, **value})
     for table, rows in ((tables.train_job, jobs), (tables.lineage, lineages), (tables.metric, metrics)):
-        connection.execute(insert(table), rows)
+        session.change(insert(table), rows)
 
 
 WANTED = Want(lineage=True, dataset=True)
@@ -87,14 +88,14 @@ def _plans(engine: Engine, condition: dict[str, Any]) -> list[str]:
 
 def _chosen(
     engine: Engine, condition: SearchCondition, base_dirs: tuple[int, ...] | None, *, count: bool
-) -> Chosen:
-    with reading(engine) as connection:
-        return choose(connection, condition, base_dirs, WANTED, count=count)
+) -> ChosenStatements:
+    with reading(engine) as session:
+        return choose(session, condition, base_dirs, WANTED, count=count)
 
 
 def _plan(engine: Engine, statement: Select[Any], condition: SearchCondition, **more: object) -> str:
-    with reading(engine) as connection:
-        return plan_of(connection, statement, **condition.values, **more)
+    with reading(engine) as session:
+        return database_plan(session, statement, **condition.values, **more)
 
 
 def _sorts_everything(plan: str) -> bool:
@@ -134,18 +135,18 @@ def test_the_best_by_any_metric_come_from_its_index(stored: Engine) -> None:
 
 
 def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         few, many = tables.lineage.c.job_id <= 20, tables.lineage.c.job_id > 20
-        connection.execute(tables.lineage.update().where(few).values(network="Rare"))
-        connection.execute(tables.lineage.update().where(many).values(network="Common"))
-        connection.execute(text("ANALYZE"))
+        session.change(tables.lineage.update().where(few).values(network="Rare"))
+        session.change(tables.lineage.update().where(many).values(network="Common"))
+        session.change(text("ANALYZE"))
     good = {**FILTER, **BEST, "metric/acc": {"gt": 0.2}}
     rare, common = (parse({**good, "network": {"eq": network}}) for network in ("Rare", "Common"))
-    with reading(engine) as connection:
-        chosen = [choose(connection, each, None, WANTED, count=True) for each in (rare, common)]
+    with reading(engine) as session:
+        chosen = [choose(session, each, None, WANTED, count=True) for each in (rare, common)]
         (part,), counting = chosen[0].ranges, chosen[0].count
         assert counting is not None
-        plans = [plan_of(connection, statement, **rare.values) for statement in (part.page, counting)]
+        plans = [database_plan(session, statement, **rare.values) for statement in (part.page, counting)]
     beginnings = [
         "FROM lineage" in str(each.ranges[0].page).partition("job_id IN (SELECT")[2] for each in chosen
     ]
@@ -157,11 +158,11 @@ def test_few_jobs_of_a_network_are_found_by_its_index(engine: Engine) -> None:
 def test_an_index_takes_texts_of_any_length(engine: Engine) -> None:
     pick = random.Random(20260103)
     long = "".join(chr(pick.randrange(0x100, 0xD000)) for _ in range(10_000))
-    with writing(engine) as connection:
-        connection.execute(tables.lineage.update().where(tables.lineage.c.job_id == 7).values(network=long))
-    with reading(engine) as connection:
-        assert filter_lineage(connection, parse({"network": {"eq": long}}), None)["count"] == 1
-        assert filter_lineage(connection, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
+    with writing(engine) as session:
+        session.change(tables.lineage.update().where(tables.lineage.c.job_id == 7).values(network=long))
+    with reading(engine) as session:
+        assert filter_lineage(session, parse({"network": {"eq": long}}), None)["count"] == 1
+        assert filter_lineage(session, parse({"network": {"eq": long[:-1]}}), None)["count"] == 0
 
 
 @pytest.mark.slow
@@ -169,15 +170,15 @@ def test_texts_are_compared_as_a_whole_however_much_of_them_an_index_has(engine:
     """Around what the index has: shorter, as long, longer, and longer by another end."""
     some = {n: "损" * n for n in (INDEXED_CHARACTERS - 1, INDEXED_CHARACTERS, INDEXED_CHARACTERS + 1)}
     texts_of = [*some.values(), some[INDEXED_CHARACTERS] + "other"]
-    with writing(engine) as connection:
+    with writing(engine) as session:
         for job_id, text_of in enumerate(texts_of, 1):
             of_job = tables.lineage.update().where(tables.lineage.c.job_id == job_id)
-            connection.execute(of_job.values(network=text_of))
-        connection.execute(text("ANALYZE"))
+            session.change(of_job.values(network=text_of))
+        session.change(text("ANALYZE"))
 
     def matching(condition: dict[str, Any]) -> int:
-        with reading(engine) as connection:
-            return int(filter_lineage(connection, parse(condition), None)["count"])
+        with reading(engine) as session:
+            return int(filter_lineage(session, parse(condition), None)["count"])
 
     for wanted in texts_of:
         assert matching({"network": {"eq": wanted}}) == 1
@@ -240,25 +241,23 @@ def test_nor_does_a_count_in_some_base_dirs(stored: Engine, of_two: bool) -> Non
 
 
 def test_pages_follow_one_another_across_the_ranges_of_an_order(engine: Engine) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         odd = tables.metric.c.job_id <= 30
-        connection.execute(tables.metric.delete().where(tables.metric.c.job_id <= 10))
+        session.change(tables.metric.delete().where(tables.metric.c.job_id <= 10))
         text_value = {"kind": "text", "value": None, "text": "n/a"}
-        connection.execute(tables.metric.update().where(odd, tables.metric.c.job_id > 20).values(text_value))
+        session.change(tables.metric.update().where(odd, tables.metric.c.job_id > 20).values(text_value))
         nan = {"kind": "nan", "value": None}
-        connection.execute(
-            tables.metric.update().where(odd, tables.metric.c.job_id.between(11, 20)).values(nan)
-        )
+        session.change(tables.metric.update().where(odd, tables.metric.c.job_id.between(11, 20)).values(nan))
     few = {"epoch": {"in": [1, 2]}}
-    with reading(engine) as connection:
+    with reading(engine) as session:
         for order in (BEST, WORST):
             everything = filter_lineage(
-                connection, parse({**few, **{k: order[k] for k in ("sorted_name", "sorted_type")}}), None
+                session, parse({**few, **{k: order[k] for k in ("sorted_name", "sorted_type")}}), None
             )
             pages: list[dict[str, Any]] = []
             for number in range(1 + everything["count"] // 7):
                 wanted = parse({**few, **order, "limit": 7, "offset": number})
-                pages += filter_lineage(connection, wanted, None, count=False)["object"]
+                pages += filter_lineage(session, wanted, None, count=False)["object"]
             assert pages == everything["object"]
 
 
@@ -277,21 +276,21 @@ def test_what_is_known_beside_lineage_is_found_without_a_look_at_every_job(
     engine: Engine, condition: dict[str, Any], index: str
 ) -> None:
     jobs, few = tables.train_job, tables.train_job.c.id <= 20
-    with writing(engine) as connection:
-        connection.execute(
+    with writing(engine) as session:
+        session.change(
             tables.train_job.update().where(few).values(state="live", outcome="failed", host="node-1")
         )
         notes = select(jobs.c.base_dir_id, jobs.c.train_id, literal(3), literal("paper"), literal(NOW)).where(
             few
         )
         names = ["base_dir_id", "train_id", "tag", "remark", "updated_at"]
-        connection.execute(insert(tables.annotation).from_select(names, notes))
-        connection.execute(text("ANALYZE"))
+        session.change(insert(tables.annotation).from_select(names, notes))
+        session.change(text("ANALYZE"))
     wanted = parse({**condition, "limit": 20})
     (page,) = _chosen(engine, wanted, None, count=True).ranges
     assert index in _plan(engine, page.page, wanted) or engine.dialect.name == "postgresql"
-    with reading(engine) as connection:
-        found = filter_lineage(connection, wanted, None)
+    with reading(engine) as session:
+        found = filter_lineage(session, wanted, None)
     assert found["count"] == 20 or "updated_at" in condition
 
 
@@ -305,9 +304,9 @@ def test_a_page_by_the_best_of_a_metric_comes_from_its_index(engine: Engine) -> 
     key = literal(texts.summary_key("best/acc"))
     last = tables.metric.c
     rows = select(last.job_id, key, literal("best/acc"), last.kind, last.value, literal(0), literal(1))
-    with writing(engine) as connection:
-        connection.execute(insert(tables.metric_summary).from_select(names, rows))
-        connection.execute(text("ANALYZE"))
+    with writing(engine) as session:
+        session.change(insert(tables.metric_summary).from_select(names, rows))
+        session.change(text("ANALYZE"))
     order = {"sorted_name": "metric_best/acc", "sorted_type": "descending", "limit": 20}
     (plan,) = _plans(engine, {**FILTER, **order, "metric_best/acc": {"gt": 0.2}})
     assert "ix_metric_summary_name_value" in plan

@@ -31,8 +31,8 @@ def store(database_url: str, tmp_path: Path) -> Any:
         log.write_summary(tmp_path / "base" / f"run_{job}")
     with LineageStore(database_url) as store:
         store.ingest(tmp_path / "base")
-        with writing(store.engine) as connection:
-            connection.execute(text("ANALYZE"))
+        with writing(store.engine) as session:
+            session.change(text("ANALYZE"))
         yield store
 
 

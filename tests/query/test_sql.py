@@ -23,7 +23,7 @@ from lineage_store.query.job_sql import (
 from lineage_store.query.jobs import explain
 from lineage_store.query.mindinsight_shapes import want_of
 from lineage_store.store.database.db import open_engine, reading, writing
-from lineage_store.store.database.sql import run
+from lineage_store.store.database.session import Query
 from lineage_store.texts import key
 
 CONDITIONS: dict[str, dict[str, Any]] = {
@@ -115,22 +115,22 @@ def test_no_value_gets_into_the_text() -> None:
 def test_a_forgotten_value_is_an_error_and_no_answer(database_url: str) -> None:
     engine, condition = open_engine(database_url), parse({"epoch": {"ge": 2}})
     count = compile_count(condition.where, None)
-    with reading(engine) as connection:
-        assert run(connection, count, **condition.values) == [(0,)]
+    with reading(engine) as session:
+        assert session.rows(Query(count), **condition.values) == [(0,)]
         with pytest.raises(DBAPIError):
-            run(connection, count)
+            session.rows(Query(count))
     engine.dispose()
 
 
 def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
     engine = open_engine(database_url)
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
-        add_job(connection, StoredJob("./a", {"epoch": 3}), base_dir_id)
-        add_job(connection, StoredJob("./a", {"epoch": 3}), add_base_dir(connection, "/other"))
-    with reading(engine) as connection:
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
+        add_job(session, StoredJob("./a", {"epoch": 3}), base_dir_id)
+        add_job(session, StoredJob("./a", {"epoch": 3}), add_base_dir(session, "/other"))
+    with reading(engine) as session:
         explanation = explain(
-            connection,
+            session,
             parse({"epoch": {"ge": 2}, "network": {"in": ["A", "B"]}}),
             Want(lineage=True),
             [base_dir_id],
@@ -147,8 +147,8 @@ def test_explain_shows_statement_parameters_and_plan(database_url: str) -> None:
 def test_explain_shows_the_page_in_the_order_asked_for(database_url: str) -> None:
     engine = open_engine(database_url)
     condition = {**CONDITIONS["documented"], "limit": 7, "offset": 3}
-    with reading(engine) as connection:
-        explanation = explain(connection, parse(condition), Want(lineage=True), None)
+    with reading(engine) as session:
+        explanation = explain(session, parse(condition), Want(lineage=True), None)
     engine.dispose()
     page, _count = explanation.statements
     assert {7, 21, 10, 0.1, 0.9, key("accuracy")} <= {value for _, value in page.parameters}
@@ -173,15 +173,15 @@ def test_explain_shows_the_statements_that_are_run_in_their_order(
     sqlite_url: str, condition: dict[str, Any], count: bool
 ) -> None:
     engine, wanted, ran = open_engine(sqlite_url), parse(condition), list[str]()
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         for number in range(5):
-            add_job(connection, StoredJob(f"./{number}", {"network": "A"}, {"m": number}), base_dir_id)
-    with reading(engine) as connection:
-        explained = explain(connection, wanted, want_of(wanted), None, count=count).statements
-        driver: Any = connection.connection.dbapi_connection
+            add_job(session, StoredJob(f"./{number}", {"network": "A"}, {"m": number}), base_dir_id)
+    with reading(engine) as session:
+        explained = explain(session, wanted, want_of(wanted), None, count=count).statements
+        driver: Any = session.connection.connection.dbapi_connection
         driver.set_trace_callback(ran.append)
-        answer = filter_lineage(connection, wanted, None, count=count)
+        answer = filter_lineage(session, wanted, None, count=count)
         driver.set_trace_callback(None)
     engine.dispose()
     assert answer["count"] == (5 if count or "limit" not in condition else None)

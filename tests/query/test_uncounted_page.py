@@ -17,9 +17,10 @@ from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.query.jobs import plan_of
+from lineage_store.query.jobs import database_plan
 from lineage_store.store.catalog.registry import FIRST_JOB
 from lineage_store.store.database.db import writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import base_dir
 
 NUMBERED: list[Any] = [*range(6), "text", None, [1]]
@@ -38,11 +39,11 @@ def store(database_url: str) -> Iterator[LineageStore]:
 
 def fill(store: LineageStore, path: str, prefix: str = "") -> None:
     """Nine jobs whose metric `m` is six numbers, a text, null and a list."""
-    with writing(store.engine) as connection:
-        base_dir_id = add_base_dir(connection, path)
+    with writing(store.engine) as session:
+        base_dir_id = add_base_dir(session, path)
         for number, value in enumerate(NUMBERED):
             job = StoredJob(f"./{prefix}{number}", {"epoch": number % 2}, {"m": value}, update_time=number)
-            add_job(connection, job, base_dir_id)
+            add_job(session, job, base_dir_id)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ def test_a_base_dir_that_is_being_removed_is_neither_shown_nor_counted_for_one(
 ) -> None:
     fill(store, "/logs")
     fill(store, "/other", prefix="other-")
-    with writing(store.engine) as connection:
-        connection.execute(update(base_dir).where(base_dir.c.path == leaving).values(leaving=True))
+    with writing(store.engine) as session:
+        session.change(update(base_dir).where(base_dir.c.path == leaving).values(leaving=True))
     asked = {**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}
     answer = store.filter_lineage(asked, count=False)
     assert answer | {"count": 6} == store.filter_lineage(asked)
@@ -93,8 +94,8 @@ def test_a_base_dir_that_is_being_removed_is_neither_shown_nor_counted_for_one(
 def test_nothing_is_shown_of_a_base_dir_that_is_being_removed(store: LineageStore) -> None:
     fill(store, "/logs")
     fill(store, "/other", prefix="other-")
-    with writing(store.engine) as connection:
-        connection.execute(update(base_dir).where(base_dir.c.path == "/logs").values(leaving=True))
+    with writing(store.engine) as session:
+        session.change(update(base_dir).where(base_dir.c.path == "/logs").values(leaving=True))
     for count in (True, False):
         answer = store.filter_lineage({"limit": 4}, base_dir="/logs", count=count)
         assert answer == {"customized": {}, "object": [], "count": 0}
@@ -102,8 +103,8 @@ def test_nothing_is_shown_of_a_base_dir_that_is_being_removed(store: LineageStor
 
 def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore) -> None:
     fill(store, "/logs")
-    with writing(store.engine) as connection:
-        add_base_dir(connection, "/empty")
+    with writing(store.engine) as session:
+        add_base_dir(session, "/empty")
     answer = store.filter_lineage({**BY_METRIC, "metric/m": {"ge": 0}, "limit": 4}, count=False)
     assert not any("base_dir" in each for each in answer["object"])
 
@@ -111,7 +112,7 @@ def test_a_base_dir_without_jobs_does_not_make_them_several(store: LineageStore)
 def test_that_base_dirs_have_jobs_is_looked_up_whatever_they_hold(store: LineageStore) -> None:
     fill(store, "/logs")
     with store.engine.connect() as connection:
-        plan = plan_of(connection, FIRST_JOB, asked=1)
+        plan = database_plan(Session(connection), FIRST_JOB, asked=1)
     assert re.search(LOOKED_UP[store.engine.dialect.name], plan)
 
 

@@ -38,8 +38,8 @@ async def endless(ask: Ask) -> None:
 
 
 def endlessly(store: LineageStore) -> None:
-    with store._reading() as connection:
-        connection.execute(text(_ENDLESS)).all()
+    with store._reading() as session:
+        session.rows(text(_ENDLESS))
 
 
 @router.get("/quick")

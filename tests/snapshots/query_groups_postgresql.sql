@@ -10,12 +10,8 @@ WHERE lower(lineage.network) LIKE %(v1_network)s::VARCHAR COLLATE "C" ESCAPE '#'
 FROM user_info
 WHERE user_info.job_id = lineage.job_id AND user_info.name_key = %(name_key_1)s::BIGINT AND CASE WHEN (user_info.kind = %(kind_1)s::VARCHAR) THEN user_info.text END IN (%(v2_user_defined)s::VARCHAR COLLATE "C"))) IS NOT true) IS NOT true;
 
-SELECT train_job.id, train_job.base_dir_id, train_job.train_id, (SELECT annotation.tag
-FROM annotation
-WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS tag, (SELECT annotation.remark
-FROM annotation
-WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS remark, lineage.model_lineage
-FROM train_job JOIN lineage ON train_job.id = lineage.job_id
+SELECT train_job.id, train_job.base_dir_id, train_job.train_id, noted.tag, noted.remark, lineage.model_lineage
+FROM train_job JOIN lineage ON train_job.id = lineage.job_id LEFT OUTER JOIN annotation AS noted ON noted.base_dir_id = train_job.base_dir_id AND noted.train_id = train_job.train_id
 WHERE train_job.id = ANY (%(wanted)s) AND (train_job.base_dir_id NOT IN (SELECT base_dir.id
 FROM base_dir
 WHERE base_dir.leaving));

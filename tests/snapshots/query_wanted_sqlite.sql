@@ -20,11 +20,7 @@ FROM train_job LEFT OUTER JOIN lineage ON train_job.id = lineage.job_id LEFT OUT
 WHERE lineage.epoch >= ? ORDER BY train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC
  LIMIT ? OFFSET ?;
 
-SELECT train_job.id, train_job.base_dir_id, train_job.train_id, (SELECT annotation.tag
-FROM annotation
-WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS tag, (SELECT annotation.remark
-FROM annotation
-WHERE annotation.base_dir_id = train_job.base_dir_id AND annotation.train_id = train_job.train_id) AS remark, train_job.state, train_job.outcome, train_job.source_present, train_job.host, train_job.log_bytes, train_job.update_time, train_job.first_file_time, train_job.last_file_time, train_job.last_wall_time
-FROM train_job LEFT OUTER JOIN lineage ON train_job.id = lineage.job_id
+SELECT train_job.id, train_job.base_dir_id, train_job.train_id, noted.tag, noted.remark, train_job.state, train_job.outcome, train_job.source_present, train_job.host, train_job.log_bytes, train_job.update_time, train_job.first_file_time, train_job.last_file_time, train_job.last_wall_time
+FROM train_job LEFT OUTER JOIN lineage ON train_job.id = lineage.job_id LEFT OUTER JOIN annotation AS noted ON noted.base_dir_id = train_job.base_dir_id AND noted.train_id = train_job.train_id
 WHERE lineage.epoch >= ? ORDER BY train_job.update_time DESC, train_job.train_id ASC, train_job.base_dir_id ASC
  LIMIT ? OFFSET ?;

@@ -147,8 +147,8 @@ def test_nothing_is_left_in_sessions_that_are_lent(pooled_url: str) -> None:
         for read_only in (True, False):
             engine = open_engine(pooled_url, read_only=read_only)
             for _ in range(8):  # psycopg would have prepared it by now
-                with reading(engine) as connection:
-                    found = connection.exec_driver_sql(shown).one()
+                with reading(engine) as session:
+                    found = session.one(shown)
                     assert tuple(found[1:]) == ("30s", "15min", "UTC")
             engine.dispose()
         assert [other.execute(shown).fetchone() for _ in range(4)] == [before] * 4
@@ -158,9 +158,9 @@ def test_nothing_is_left_in_sessions_that_are_lent(pooled_url: str) -> None:
 def test_who_only_reads_does_not_keep_others_behind_a_pooler_from_writing(pooled_url: str) -> None:
     readers, writers = open_engine(pooled_url, read_only=True), open_engine(pooled_url)
     for _ in range(4):
-        with reading(readers) as connection, pytest.raises(Exception, match="read-only"):
-            connection.exec_driver_sql("DELETE FROM train_job")
-        with writing(writers) as connection:
-            connection.exec_driver_sql("DELETE FROM train_job")
+        with reading(readers) as session, pytest.raises(Exception, match="read-only"):
+            session.change("DELETE FROM train_job")
+        with writing(writers) as session:
+            session.change("DELETE FROM train_job")
     readers.dispose()
     writers.dispose()

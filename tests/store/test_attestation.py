@@ -23,6 +23,7 @@ from lineage_store.errors import AlteredStoreError, LineageStoreError, SchemaToo
 from lineage_store.operations.doctor import examine
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.database.db import open_engine, reading
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import attestation, upgrade
 
 Run = Callable[..., None]
@@ -49,8 +50,8 @@ def run(url: str, *statements: str) -> None:
 def asked(url: str, query: str) -> list[tuple[Any, ...]]:
     engine = open_engine(url)
     try:
-        with reading(engine) as connection:
-            return [tuple(row) for row in connection.exec_driver_sql(query)]
+        with reading(engine) as session:
+            return [tuple(row) for row in session.rows(query)]
     finally:
         engine.dispose()
 
@@ -211,7 +212,7 @@ def test_a_changed_view_whose_digest_was_forged_is_found_by_doctor_and_upgrade(
         run(url, _HOSTILE_POSTGRESQL["the view v_log_file was changed"])
         engine = open_engine(url)
         with engine.begin() as connection:
-            attestation.mark(connection, upgrade.VERSION_TABLE)
+            attestation.mark(Session(connection), upgrade.VERSION_TABLE)
         engine.dispose()
         settings = Settings(database_url=url)
         assert "altered_store" in [each.kind for each in examine(url, settings, [])]
@@ -351,7 +352,7 @@ def test_what_is_expected_on_sqlite_is_what_the_migrations_make(sqlite_url: str)
     assert upgrade.attest(engine) == attestation.Attested()
     with engine.connect() as connection:
         made = attestation.compared(
-            connection, upgrade.VERSION_TABLE, lambda other: upgrade.make(other, upgrade.HEAD)
+            Session(connection), upgrade.VERSION_TABLE, lambda other: upgrade.make(other, upgrade.HEAD)
         )
     assert made == attestation.Attested()
     engine.dispose()

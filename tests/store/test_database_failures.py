@@ -60,9 +60,9 @@ BIG = 1_000_000
 
 
 def write(engine: Engine, *statements: str) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         for statement in statements:
-            connection.execute(text(statement))
+            session.change(text(statement))
 
 
 @pytest.mark.parametrize("linked", [False, True])
@@ -78,8 +78,8 @@ def test_whoever_holds_the_write_lock_is_found(linked: bool, path: Path, tmp_pat
 
 
 def test_a_reader_holds_no_write_lock(path: Path, sqlite_engine: Engine) -> None:
-    with db.reading(sqlite_engine) as connection:
-        connection.execute(text("SELECT * FROM train_job")).all()
+    with db.reading(sqlite_engine) as session:
+        session.rows(text("SELECT * FROM train_job"))
         assert writer_of(path) is None
 
 
@@ -102,8 +102,8 @@ def test_a_locked_store_names_the_process(
 
 def test_a_lock_that_nobody_lets_go_tells_where_to_look(postgres_url: str) -> None:
     holder, waiting = open_engine(postgres_url), open_engine(postgres_url)
-    with writing(holder) as connection:
-        connection.execute(text("LOCK TABLE train_job"))
+    with writing(holder) as session:
+        session.change(text("LOCK TABLE train_job"))
         with pytest.raises(DatabaseUnavailableError) as refused:
             write(waiting, "SET LOCAL lock_timeout = '50ms'", "LOCK TABLE train_job")
     holder.dispose()
@@ -128,15 +128,15 @@ def test_who_may_only_read_is_told_who_may_write(postgres_engine: Engine, before
 
 def test_who_stood_still_in_a_transaction_is_told_and_may_try_again(postgres_engine: Engine) -> None:
     def stand_still() -> None:
-        with reading(postgres_engine) as connection:
-            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '20ms'"))
+        with reading(postgres_engine) as session:
+            session.change(text("SET LOCAL idle_in_transaction_session_timeout = '20ms'"))
             time.sleep(0.5)
-            connection.execute(text("SELECT 1"))
+            session.change(text("SELECT 1"))
 
     with pytest.raises(DatabaseUnavailableError) as refused:
         stand_still()
-    with reading(postgres_engine) as connection:
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    with reading(postgres_engine) as session:
+        assert session.value(text("SELECT 1")) == 1
     assert "idle-in-transaction timeout" in refused.value.message
     assert "try again" in str(refused.value.hint)
 
@@ -196,13 +196,13 @@ def test_a_connection_in_use_while_its_pool_is_given_up_is_closed_when_it_comes_
     engine = open_engine(database_url)
     closed: list[object] = []
     event.listen(engine, "close", lambda connection, _: closed.append(connection))
-    with reading(engine) as connection:
-        in_use: Any = connection.connection.dbapi_connection
+    with reading(engine) as session:
+        in_use: Any = session.connection.connection.dbapi_connection
         engine.dispose()
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+        assert session.value(text("SELECT 1")) == 1
     assert closed == [in_use]
-    with reading(engine) as connection:
-        kept: Any = connection.connection.dbapi_connection
+    with reading(engine) as session:
+        kept: Any = session.connection.connection.dbapi_connection
     assert closed == [in_use]
     engine.dispose()
     assert closed == [in_use, kept]
@@ -218,8 +218,8 @@ def test_a_pool_given_up_while_a_connection_is_made_anew_for_it_loses_none(
     end_all_sessions(postgres_url)
     # As another thread may at the very moment:
     event.listen(engine, "close", lambda *_: engine.dispose(), once=True)
-    with reading(engine) as connection:
-        made_anew: Any = connection.connection.dbapi_connection
+    with reading(engine) as session:
+        made_anew: Any = session.connection.connection.dbapi_connection
     assert made_anew.closed
     engine.dispose()
 
@@ -227,22 +227,22 @@ def test_a_pool_given_up_while_a_connection_is_made_anew_for_it_loses_none(
 def test_renewed_connections_are_made_anew_for_their_next_use(engine: Engine) -> None:
     closed: list[object] = []
     event.listen(engine, "close", lambda connection, _: closed.append(connection))
-    with reading(engine) as connection:
-        rested: Any = connection.connection.dbapi_connection
-    with reading(engine) as connection:
-        in_use: Any = connection.connection.dbapi_connection
+    with reading(engine) as session:
+        rested: Any = session.connection.connection.dbapi_connection
+    with reading(engine) as session:
+        in_use: Any = session.connection.connection.dbapi_connection
         assert in_use is rested
         with reading(engine) as another:
-            made_late: Any = another.connection.dbapi_connection
+            made_late: Any = another.connection.connection.dbapi_connection
             renew(engine)
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+        assert session.value(text("SELECT 1")) == 1
     assert closed == []
-    with reading(engine) as connection, reading(engine) as another:
-        renewed = {id(each.connection.dbapi_connection) for each in (connection, another)}
+    with reading(engine) as session, reading(engine) as another:
+        renewed = {id(each.connection.connection.dbapi_connection) for each in (session, another)}
     assert renewed.isdisjoint({id(in_use), id(made_late)})
     assert {id(each) for each in closed} == {id(in_use), id(made_late)}
-    with reading(engine) as connection:
-        assert id(connection.connection.dbapi_connection) in renewed
+    with reading(engine) as session:
+        assert id(session.connection.connection.dbapi_connection) in renewed
 
 
 def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
@@ -250,8 +250,8 @@ def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
     engine = open_engine(database_url)
     closed: list[object] = []
     event.listen(engine, "close", lambda connection, _: closed.append(connection))
-    with reading(engine) as connection:
-        waits: Any = connection.connection.dbapi_connection
+    with reading(engine) as session:
+        waits: Any = session.connection.connection.dbapi_connection
     renew(engine)
     assert closed == [waits]
 
@@ -259,8 +259,8 @@ def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
 def test_a_connection_renewed_while_it_is_made_is_used_all_the_same(engine: Engine) -> None:
     event.listen(engine, "connect", lambda *_: renew(engine))
     for _ in range(3):
-        with reading(engine) as connection:
-            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+        with reading(engine) as session:
+            assert session.value(text("SELECT 1")) == 1
 
 
 def test_a_connection_whose_commit_failed_is_dropped(engine: Engine) -> None:
@@ -276,8 +276,8 @@ def test_a_connection_whose_commit_failed_is_dropped(engine: Engine) -> None:
         with pytest.raises(DatabaseUnavailableError):
             write(engine, "UPDATE base_dir SET path = path")
     assert engine.dialect.do_commit == do_commit
-    with writing(engine) as connection:
-        assert connection.connection.dbapi_connection not in connections
+    with writing(engine) as session:
+        assert session.connection.connection.dbapi_connection not in connections
 
 
 def test_a_process_that_is_gone_has_no_command() -> None:
@@ -303,8 +303,8 @@ def test_connections_that_a_server_dropped_while_they_rested_are_replaced(
         for _ in range(4):
             several.enter_context(reading(engine))
     end_all_sessions(postgres_url)
-    with reading(engine) as connection:
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    with reading(engine) as session:
+        assert session.value(text("SELECT 1")) == 1
     engine.dispose()
 
 

@@ -32,19 +32,19 @@ def test_database_describes_every_relation_and_column(engine: Engine) -> None:
         described[relation.name, None] = relation.meaning
         described.update(((relation.name, column.name), column.meaning) for column in relation.columns)
     sql = "SELECT table_name, column_name, description FROM schema_doc"
-    with reading(engine) as connection:
-        rows = connection.execute(text(sql if engine.dialect.name == "sqlite" else _COMMENTS))
+    with reading(engine) as session:
+        rows = session.rows(text(sql if engine.dialect.name == "sqlite" else _COMMENTS))
         assert {(name, column): meaning for name, column, meaning in rows} == described
     assert all(described.values())
 
 
 def test_schema_doc_gives_units(sqlite_url: str) -> None:
-    with opened(sqlite_url) as engine, reading(engine) as connection:
-        rows = connection.execute(
+    with opened(sqlite_url) as engine, reading(engine) as session:
+        rows = session.rows(
             text(
                 "SELECT column_name, unit FROM schema_doc WHERE table_name = 'v_series' AND unit IS NOT NULL"
             )
-        ).all()
+        )
     instants = [(name, "UTC") for name in ("last_at", "earliest_at", "latest_at")]
     assert [tuple(row) for row in rows] == [("steps_per_s", "1/s"), *instants]
 

@@ -18,7 +18,7 @@ from lineage_store.operations.repair import reingest
 from lineage_store.operations.verify import verify
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.sql import among_rows
+from lineage_store.store.database.session import among_rows
 from lineage_store.store.schema.tables import log_file, metadata
 
 OF_A_JOB = [table for table in metadata.sorted_tables if "job_id" in table.c and not table.c.job_id.nullable]
@@ -70,8 +70,8 @@ def test_every_statement_about_what_hangs_on_a_job_names_the_job(database_url: s
         store.scalars(base_dir, "./one", "loss")
         store.histograms(base_dir, "./one", "w")
         store.get_lineage(base_dir, "./one")
-        with reading(store.engine) as connection:
-            base_dir_id = registry.base_dir_id(connection, str(base_dir))
+        with reading(store.engine) as session:
+            base_dir_id = registry.base_dir_id(session, str(base_dir))
         assert base_dir_id is not None
         assert not [
             found for found in verify(store.engine, base_dir, base_dir_id, settings) if found.differences
@@ -115,7 +115,7 @@ def test_rows_of_whole_numbers_and_text_are_found_and_an_empty_list_finds_none(
     ingest(engine, base_dir)
     names, columns = column(engine, "SELECT name FROM log_file"), (log_file.c.job_id, log_file.c.name)
     (job, _) = column(engine, "SELECT id FROM train_job ORDER BY id")
-    with reading(engine) as connection:
+    with reading(engine) as session:
         for given, found in (([(job, names[0])], [job]), ([], []), ([(job, "no 'such'")], [])):
-            query = log_file.select().where(among_rows(connection, columns, given))
-            assert [row.job_id for row in connection.execute(query)] == found
+            query = log_file.select().where(among_rows(session, columns, given))
+            assert [row.job_id for row in session.rows(query)] == found

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from helpers.engines import opened
 from helpers.following_daemon import following_here
@@ -23,6 +23,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, writing
+from lineage_store.store.database.session import Session
 
 NEVER_ENDING = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)"
@@ -62,36 +63,36 @@ def test_who_finds_no_connection_gets_the_next_that_comes_back(engine: Engine) -
         for _ in range(2):
             held.enter_context(reading(engine))
         threading.Timer(0.2, held.pop_all().close).start()
-        with reading(engine) as connection:
-            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+        with reading(engine) as session:
+            assert session.value(text("SELECT 1")) == 1
 
 
-def run(connection: Connection, statement: str) -> object:
-    return connection.execute(text(statement)).scalar_one()
+def run(session: Session, statement: str) -> object:
+    return session.value(text(statement))
 
 
 def test_a_statement_that_takes_too_long_is_ended_and_the_error_names_the_setting(database_url: str) -> None:
     engine = open_engine(database_url, statement_timeout_s=0.2)
-    with pytest.raises(DatabaseUnavailableError) as ended, reading(engine) as connection:
-        run(connection, NEVER_ENDING)
+    with pytest.raises(DatabaseUnavailableError) as ended, reading(engine) as session:
+        run(session, NEVER_ENDING)
     assert ended.value.cause == "timeout"
     assert "statement_timeout_s" in str(ended.value.hint)
-    with reading(engine) as connection:
-        assert run(connection, "SELECT 1") == 1
+    with reading(engine) as session:
+        assert run(session, "SELECT 1") == 1
     engine.dispose()
 
 
 def test_the_time_is_each_statements_own(database_url: str) -> None:
-    with opened(database_url, statement_timeout_s=1.0) as engine, reading(engine) as connection:
+    with opened(database_url, statement_timeout_s=1.0) as engine, reading(engine) as session:
         for _ in range(3):
             time.sleep(0.4)
-            assert run(connection, NEVER_ENDING.replace("1000000000", "50000")) == 50_000
+            assert run(session, NEVER_ENDING.replace("1000000000", "50000")) == 50_000
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.0, "0"), (900.0, "15min"), (1e9, "2147483647ms")])
 def test_the_server_is_told_the_time_of_a_statement(postgres_url: str, seconds: float, shown: str) -> None:
-    with opened(postgres_url, statement_timeout_s=seconds) as engine, reading(engine) as connection:
-        assert run(connection, "SHOW statement_timeout") == shown
+    with opened(postgres_url, statement_timeout_s=seconds) as engine, reading(engine) as session:
+        assert run(session, "SHOW statement_timeout") == shown
 
 
 @pytest.fixture
@@ -106,9 +107,9 @@ def heeded() -> Iterator[None]:
 def test_a_signal_ends_a_statement_of_sqlite_as_a_signal(sqlite_engine: Engine) -> None:
 
     def interrupted() -> None:
-        with reading(sqlite_engine) as connection:
+        with reading(sqlite_engine) as session:
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-            run(connection, NEVER_ENDING)
+            run(session, NEVER_ENDING)
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
@@ -152,8 +153,8 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
         store.verify()
         store.retry()
         store.reingest(base_dir, "./a")
-        with writing(store.engine) as connection:
-            connection.execute(text("UPDATE train_job SET state = 'finished'"))
+        with writing(store.engine) as session:
+            session.change(text("UPDATE train_job SET state = 'finished'"))
         rules = CleanUp(older_than_s=0.0)
         list(store.removable_jobs(rules))
         store.remove_jobs(rules)

@@ -69,8 +69,8 @@ def write(base_dir: Path, *numbers: int, steps: int = 2, timestamp: int = OLD) -
 
 
 def layout(engine: Engine) -> dict[str, tuple[int, int]]:
-    with reading(engine) as connection:
-        return partitions.layouts(connection)
+    with reading(engine) as session:
+        return partitions.layouts(session)
 
 
 def parts(engine: Engine) -> list[str]:
@@ -160,8 +160,8 @@ def test_a_partition_that_is_read_for_long_goes_with_the_next_removal(
     for name in ("first", "second"):
         write(tmp_path / name, *range(6))
         ingest(engine, tmp_path / name)
-    with reading(engine) as connection:
-        connection.execute(text("SELECT count(*) FROM scalar_sample")).scalar()
+    with reading(engine) as session:
+        session.value(text("SELECT count(*) FROM scalar_sample"))
         forget(engine, tmp_path / "first", Settings())
         assert parts(engine) == ["0", "3", "6", "9", "12", "15"]
     forget(engine, tmp_path / "second", Settings())

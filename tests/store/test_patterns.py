@@ -160,7 +160,7 @@ def test_own_sql_is_answered_row_by_row(sqlite_url: str) -> None:
 
 def fill(url: str, texts: list[str]) -> None:
     """Store a job for each text, its user-defined value `text`."""
-    with opened(url) as engine, writing(engine) as connection:
-        base_dir = add_base_dir(connection)
+    with opened(url) as engine, writing(engine) as session:
+        base_dir = add_base_dir(session)
         for number, text in enumerate(texts):
-            add_job(connection, StoredJob(f"./job_{number}", {"network": "N"}, user={"text": text}), base_dir)
+            add_job(session, StoredJob(f"./job_{number}", {"network": "N"}, user={"text": text}), base_dir)

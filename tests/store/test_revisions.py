@@ -136,8 +136,8 @@ def test_a_job_whose_file_was_rewritten_has_changed_and_what_is_left_of_the_old_
 
 def test_a_job_with_a_file_that_cannot_be_read_has_changed(engine: Engine, stored: Path) -> None:
     base_dir_id = base_dirs.register(engine, stored)
-    with reading(engine) as connection:
-        file = next(each for each in registry.known_files(connection, base_dir_id) if each.train_id == ONE)
+    with reading(engine) as session:
+        file = next(each for each in registry.known_files(session, base_dir_id) if each.train_id == ONE)
     problem = finding("unreadable_file", "one", what="It cannot be read.")
     with hold_lease(engine, base_dir_id, 15.0, mode="once") as lease:
         with changes(engine, ONE):
@@ -216,13 +216,13 @@ def test_a_base_dir_that_was_forgotten_and_came_back_is_known_since_later(
 def test_what_is_rolled_back_has_changed_nothing(engine: Engine, stored: Path) -> None:
     before, base_dir_id = revision(engine), base_dirs.register(engine, stored)
     jobs = column(engine, "SELECT id FROM train_job ORDER BY train_id")
-    with suppress(ZeroDivisionError), writing(engine) as connection:
-        revisions.stamp(connection, base_dir_id, jobs)
+    with suppress(ZeroDivisionError), writing(engine) as session:
+        revisions.stamp(session, base_dir_id, jobs)
         raise ZeroDivisionError
     assert revision(engine) == before
     assert changed_since(engine, before) == set()
-    with writing(engine) as connection:
-        revisions.stamp(connection, base_dir_id, jobs[:1])
+    with writing(engine) as session:
+        revisions.stamp(session, base_dir_id, jobs[:1])
     assert changed_since(engine, before) == {ONE}
 
 
@@ -231,16 +231,16 @@ def test_a_revision_that_a_power_cut_took_back_is_not_given_to_other_changes(
 ) -> None:
     base_dir_id, before = base_dirs.register(engine, stored), revision(engine)
     jobs = column(engine, "SELECT id FROM train_job ORDER BY train_id")
-    with writing(engine) as connection:
-        revisions.stamp(connection, base_dir_id, jobs[:1])
+    with writing(engine) as session:
+        revisions.stamp(session, base_dir_id, jobs[:1])
     seen = revision(engine)
-    with writing(engine) as connection:  # as if the last transaction had never been
+    with writing(engine) as session:  # as if the last transaction had never been
         for table in ("base_dir", "train_job"):
             taken_back = text(f"UPDATE {table} SET revision = :before WHERE revision > :before")
-            connection.execute(taken_back, {"before": before})
+            session.change(taken_back, {"before": before})
     time.sleep(0.002)
-    with writing(engine) as connection:
-        revisions.stamp(connection, base_dir_id, jobs[1:])
+    with writing(engine) as session:
+        revisions.stamp(session, base_dir_id, jobs[1:])
     assert changed_since(engine, seen) == {"./other"}
 
 
@@ -248,10 +248,10 @@ def test_revisions_grow_also_while_the_clock_stands_still_or_was_set_back(
     engine: Engine, stored: Path
 ) -> None:
     base_dir_id, future = base_dirs.register(engine, stored), 4_000_000_000_000
-    with writing(engine) as connection:
-        connection.execute(text("UPDATE base_dir SET revision = :future"), {"future": future})
-        assert revisions.next_revision(connection, base_dir_id) == future + 1
-        assert revisions.next_revision(connection, base_dir_id) == future + 2
+    with writing(engine) as session:
+        session.change(text("UPDATE base_dir SET revision = :future"), {"future": future})
+        assert revisions.next_revision(session, base_dir_id) == future + 1
+        assert revisions.next_revision(session, base_dir_id) == future + 2
 
 
 def test_who_sees_a_revision_has_seen_all_changes_up_to_it(engine: Engine, stored: Path) -> None:
@@ -262,8 +262,8 @@ def test_who_sees_a_revision_has_seen_all_changes_up_to_it(engine: Engine, store
 
     def write_often(job_id: int) -> None:
         for _ in range(each):
-            with writing(engine) as connection:
-                revisions.stamp(connection, base_dir_id, [job_id])
+            with writing(engine) as session:
+                revisions.stamp(session, base_dir_id, [job_id])
 
     def write_all() -> None:
         threads = [threading.Thread(target=write_often, args=(job_id,)) for job_id in jobs]
@@ -277,10 +277,10 @@ def test_who_sees_a_revision_has_seen_all_changes_up_to_it(engine: Engine, store
     writers.start()
     seen, marks = begun, dict.fromkeys(jobs, begun)
     while not written.is_set() or seen < revision(engine):
-        with reading(engine) as connection:
-            now = connection.execute(text("SELECT revision FROM base_dir")).scalar_one()
+        with reading(engine) as session:
+            now = session.value(text("SELECT revision FROM base_dir"))
             changed = select(train_job.c.id, train_job.c.revision).where(train_job.c.revision > seen)
-            found = {row.id: row.revision for row in connection.execute(changed)}
+            found = {row.id: row.revision for row in session.rows(changed)}
         assert all(seen < mark <= now for mark in found.values())
         assert bool(found) == (now > seen)
         assert not found or max(found.values()) == now
@@ -300,7 +300,7 @@ def test_a_remark_does_not_wait_for_a_batch_that_has_changed_no_job_yet(
         base_dir_id = base_dirs.register(store.engine, base_dir)
         with (
             hold_lease(store.engine, base_dir_id, 15.0, mode="once") as lease,
-            writing(store.engine) as connection,
+            writing(store.engine) as session,
         ):
-            leases.confirm(connection, lease)
+            leases.confirm(session, lease)
             store.annotate(base_dir, ONE, tag=2)

@@ -24,6 +24,7 @@ from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.ingest import pipeline
 from lineage_store.store.admin.roles import Roles, grant, statements, writing_functions_of_readers
 from lineage_store.store.database.db import open_engine
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
@@ -246,7 +247,7 @@ def test_who_only_reads_cannot_call_functions_that_write_or_lock(granted: str, r
     assert {outcome(granted, role, statement) for statement in WRITING} == {"denied"}
     assert outcome(granted, "owner", "SELECT pg_advisory_xact_lock(1)") == "allowed"  # upgrades take it
     with opened(granted) as engine, engine.begin() as connection:
-        assert writing_functions_of_readers(connection) == {}
+        assert writing_functions_of_readers(Session(connection)) == {}
 
 
 def test_doctor_lists_the_functions_that_a_reader_can_call(granted: str) -> None:

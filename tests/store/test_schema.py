@@ -7,7 +7,7 @@ import re
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -15,6 +15,7 @@ from helpers.databases import DISTRIBUTED
 from helpers.snapshots import assert_matches_snapshot
 from lineage_store.fields import TRAINED
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import exists_on, lineage, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE, upgrade
 from lineage_store.store.schema.views import VIEWS
@@ -38,12 +39,12 @@ SELECT 'storage', relname, reloptions::text, '' FROM pg_class WHERE relkind = 'r
 )  # SQLite's dialect is told of PostgreSQL's indexes too
 @pytest.mark.skipif(DISTRIBUTED == "all", reason="which takes constraints away")
 def test_migrations_make_the_tables_of_the_schema(engine: Engine) -> None:
-    with reading(engine) as connection:
+    with reading(engine) as session:
         context = MigrationContext.configure(
-            connection,
+            session.connection,
             opts={
                 "include_name": _is_ours,
-                "include_object": lambda item, *_: exists_on(connection.dialect.name, item),
+                "include_object": lambda item, *_: exists_on(session.kind, item),
                 "version_table": VERSION_TABLE,
                 "compare_server_default": True,
             },
@@ -54,13 +55,13 @@ def test_migrations_make_the_tables_of_the_schema(engine: Engine) -> None:
 def test_migrations_leave_the_catalog_that_create_all_leaves(
     empty_engine: Engine, empty_database_url: str
 ) -> None:
-    with writing(empty_engine) as connection:
-        metadata.create_all(connection)
-        created = _catalog(connection)
-        metadata.drop_all(connection)
+    with writing(empty_engine) as session:
+        metadata.create_all(session.connection)
+        created = _catalog(session)
+        metadata.drop_all(session.connection)
     upgrade(empty_database_url)
-    with reading(empty_engine) as connection:
-        assert _catalog(connection) == created
+    with reading(empty_engine) as session:
+        assert _catalog(session) == created
 
 
 def test_lineage_has_a_column_for_every_trained_field() -> None:
@@ -86,14 +87,12 @@ def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
     return kind != "table" or name in metadata.tables
 
 
-def _catalog(connection: Connection) -> list[tuple[str, ...]]:
+def _catalog(session: Session) -> list[tuple[str, ...]]:
     """Everything that makes the tables, without order."""
-    if connection.dialect.name == "postgresql":
-        rows = connection.execute(text(_CATALOG)).all()
+    if session.kind == "postgresql":
+        rows = session.rows(text(_CATALOG))
         return sorted(tuple(row) for row in rows if row[1] in metadata.tables)
-    rows = connection.execute(
-        text("SELECT type, tbl_name, name, sql FROM sqlite_master WHERE type <> 'view'")
-    ).all()
+    rows = session.rows(text("SELECT type, tbl_name, name, sql FROM sqlite_master WHERE type <> 'view'"))
     return sorted(
         (row[0], row[1], row[2], *_parts(row[3] or "")) for row in rows if row[1] in metadata.tables
     )

@@ -51,10 +51,10 @@ class History:
         self.path = base_dir / "job" / "events.out.events.summary.1700000000.0.host_MS"
         self.away = base_dir.with_name("away")
         self.steps = count()
-        with writing(engine) as connection:
+        with writing(engine) as session:
             for statement in _WATCH:
                 for table in ("log_file", "train_job"):
-                    connection.exec_driver_sql(statement.format(table))
+                    session.change(statement.format(table))
 
     def grows(self) -> None:
         self._append(Log().scalar(next(self.steps), "loss", 0.5).content)
@@ -109,14 +109,14 @@ class History:
         self._to_newest(
             lambda lease, file: (
                 commit.write_batch(self.engine, lease, Batch(failures=[(file, problem)]), Settings())
-                if file.state != FileState.POISONED
+                if file.state != FileState.QUARANTINED
                 else None
             )
         )
 
     def fails_its_reader(self) -> None:
         def fail_read(lease: Lease, file: KnownFile) -> None:
-            if file.state != FileState.POISONED:
+            if file.state != FileState.QUARANTINED:
                 failed = file._replace(failed_reads=MOST_FAILED_READS - 1)
                 commit.write_batch(self.engine, lease, Batch(failed_read=(failed, "It hangs.")), Settings())
 
@@ -129,8 +129,8 @@ class History:
     def _to_newest(self, happens: Callable[..., object]) -> None:
         for base_dir_id in column(self.engine, "SELECT id FROM base_dir"):
             with hold_lease(self.engine, base_dir_id, 60.0, mode="once") as lease:
-                with reading(self.engine) as connection:
-                    files = registry.known_files(connection, base_dir_id)
+                with reading(self.engine) as session:
+                    files = registry.known_files(session, base_dir_id)
                 for file in files:
                     happens(lease, file)
 

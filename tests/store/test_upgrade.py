@@ -44,9 +44,9 @@ CHECKOUT = Path(__file__).parents[2]
 
 def test_upgrade_makes_every_table_and_view(empty_database_url: str, empty_engine: Engine) -> None:
     upgrade(empty_database_url)
-    with reading(empty_engine) as connection:
-        assert set(inspect(connection).get_table_names()) >= set(metadata.tables)
-        assert set(inspect(connection).get_view_names()) == {view.name for view in VIEWS}
+    with reading(empty_engine) as session:
+        assert set(inspect(session.connection).get_table_names()) >= set(metadata.tables)
+        assert set(inspect(session.connection).get_view_names()) == {view.name for view in VIEWS}
     check(empty_engine)
     assert current(empty_database_url) == HEAD
 
@@ -58,30 +58,30 @@ def test_second_upgrade_touches_nothing(database_url: str, engine: Engine) -> No
 
 
 def test_upgrade_renews_views_that_an_older_release_made(database_url: str, engine: Engine) -> None:
-    with writing(engine) as connection:
-        connection.execute(text("DROP VIEW v_scalar"))
-        connection.execute(text("CREATE VIEW v_scalar AS SELECT 1 AS old"))
+    with writing(engine) as session:
+        session.change(text("DROP VIEW v_scalar"))
+        session.change(text("CREATE VIEW v_scalar AS SELECT 1 AS old"))
         mark = "PRAGMA user_version = 1" if _is_sqlite(engine) else f"COMMENT ON TABLE {VERSION_TABLE} IS '1'"
-        connection.execute(text(mark))
+        session.change(text(mark))
     upgrade(database_url)
-    with reading(engine) as connection:
-        assert "value" in list(connection.execute(text("SELECT * FROM v_scalar")).keys())
+    with reading(engine) as session:
+        assert "value" in list(session.connection.execute(text("SELECT * FROM v_scalar")).keys())
 
 
 def test_upgrade_keeps_grants_on_views(postgres_url: str) -> None:
     engine = open_engine(postgres_url)
-    with writing(engine) as connection:
-        connection.execute(text("GRANT SELECT ON v_job TO PUBLIC"))
-        connection.execute(text(f"COMMENT ON TABLE {VERSION_TABLE} IS '1'"))
+    with writing(engine) as session:
+        session.change(text("GRANT SELECT ON v_job TO PUBLIC"))
+        session.change(text(f"COMMENT ON TABLE {VERSION_TABLE} IS '1'"))
     upgrade(postgres_url)
-    with reading(engine) as connection:
-        privileges = connection.execute(
+    with reading(engine) as session:
+        privileges = session.column(
             text(
                 "SELECT privilege_type FROM information_schema.table_privileges"
                 " WHERE table_name = 'v_job' AND grantee = 'PUBLIC'"
             )
         )
-        assert privileges.scalars().all() == ["SELECT"]
+        assert privileges == ["SELECT"]
     engine.dispose()
 
 
@@ -95,8 +95,8 @@ def test_failing_upgrade_leaves_nothing(
         patched.setattr(descriptions, "store", broken)
         with pytest.raises(RuntimeError, match="out of luck"):
             upgrade(empty_database_url)
-    with reading(empty_engine) as connection:
-        assert inspect(connection).get_table_names() == []
+    with reading(empty_engine) as session:
+        assert inspect(session.connection).get_table_names() == []
     upgrade(empty_database_url)
     check(empty_engine)
 
@@ -189,13 +189,13 @@ def test_a_store_that_was_refused_holds_nothing_open(sqlite_url: str, tmp_path: 
 def test_database_of_another_application_is_refused_untouched(
     empty_database_url: str, empty_engine: Engine
 ) -> None:
-    with writing(empty_engine) as connection:
-        connection.execute(text("CREATE TABLE orders (id INTEGER)"))
+    with writing(empty_engine) as session:
+        session.change(text("CREATE TABLE orders (id INTEGER)"))
     for refuse in (check, upgrade, current):
         with pytest.raises(NotAStoreError, match="orders"):
             refuse(empty_database_url)
-    with reading(empty_engine) as connection:
-        assert inspect(connection).get_table_names() == ["orders"]
+    with reading(empty_engine) as session:
+        assert inspect(session.connection).get_table_names() == ["orders"]
 
 
 def test_sqlite_file_without_our_mark_is_refused(sqlite_url: str) -> None:
@@ -281,13 +281,13 @@ def _catalog_version(engine: Engine) -> object:
         newest = (
             "SELECT max(xmin::text::bigint) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
         )
-    with reading(engine) as connection:
-        return connection.execute(text(newest)).scalar()
+    with reading(engine) as session:
+        return session.value(text(newest))
 
 
 def _set_version(engine: Engine, version: str) -> None:
-    with writing(engine) as connection:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :version"), {"version": version})
+    with writing(engine) as session:
+        session.change(text(f"UPDATE {VERSION_TABLE} SET version_num = :version"), {"version": version})
 
 
 def test_a_sqlite_file_of_another_application_is_not_touched_at_all(tmp_path: Path) -> None:

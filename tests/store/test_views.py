@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from helpers.built_store import add_evaluation, add_file, add_payloads, add_scalars, derive
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.writes import file_rows
@@ -26,58 +27,58 @@ FROM information_schema.columns WHERE table_schema = current_schema() AND table_
 
 
 def test_views_have_the_columns_they_describe(engine: Engine) -> None:
-    with reading(engine) as connection:
+    with reading(engine) as session:
         for view in VIEWS:
-            rows = connection.execute(text(f"SELECT * FROM {view.name}"))
+            rows = session.connection.execute(text(f"SELECT * FROM {view.name}"))
             assert list(rows.keys()) == [column.name for column in view.columns]
             assert rows.all() == []
             if engine.dialect.name == "postgresql":
-                types = [tuple(row) for row in connection.execute(text(_PG_TYPES), {"view": view.name})]
+                types = [tuple(row) for row in session.rows(text(_PG_TYPES), {"view": view.name})]
                 assert types == [(column.name, column.type) for column in view.columns]
 
 
 def test_every_view_shows_a_filled_store(engine: Engine) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         job_id, base_dir_id = _job(
-            connection, "./a", {"train_dataset_path": "/data"}, {"acc": 0.5}, {"owner": "ana"}
+            session, "./a", {"train_dataset_path": "/data"}, {"acc": 0.5}, {"owner": "ana"}
         )
         graph = {"digest": "d", "mark": "m", "content": "{}"}
         making = tables.dataset_graph.insert().values(graph).returning(tables.dataset_graph.c.id)
-        graph_id = connection.execute(making).scalar_one()
+        graph_id = session.value(making)
         node = {"dataset_graph_id": graph_id, "item_no": 0, "node": 0}
-        connection.execute(tables.dataset_node.insert().values(node))
-        connection.execute(tables.lineage.update().values(dataset_graph_id=graph_id))
-        file = add_file(connection, job_id, T)
-        add_scalars(connection, file, "loss", {1: 0.5})
+        session.change(tables.dataset_node.insert().values(node))
+        session.change(tables.lineage.update().values(dataset_graph_id=graph_id))
+        file = add_file(session, job_id, T)
+        add_scalars(session, file, "loss", {1: 0.5})
         bucket = {"first_step": 1, "last_step": 1, "count": 1, "nan_count": 0, "inf_count": 0}
-        made = connection.execute(tables.series.select()).one()
+        made = session.one(tables.series.select())
         key = {"job_id": made.job_id, "series_no": made.series_no}
-        connection.execute(tables.scalar_bucket.insert().values(**key, **bucket))
-        add_payloads(connection, file, "histogram", "w", {1: {"count": 1}})
-        add_evaluation(connection, add_file(connection, job_id, T, kind="lineage"), 1, {"acc": 0.5})
-        _problem(connection, base_dir_id, job_id, None)
+        session.change(tables.scalar_bucket.insert().values(**key, **bucket))
+        add_payloads(session, file, "histogram", "w", {1: {"count": 1}})
+        add_evaluation(session, add_file(session, job_id, T, kind="lineage"), 1, {"acc": 0.5})
+        _problem(session, base_dir_id, job_id, None)
         cycle = dict.fromkeys(
             ("files_found", "files_read", "bytes_read", "events", "samples", "pending_bytes"), 0
         )
         times = {"started_at": NOW, "finished_at": NOW}
-        connection.execute(
+        session.change(
             tables.ingest_cycle.insert().values(
                 base_dir_id=base_dir_id, holder="me", problems=0, **times, **cycle
             )
         )
         lease = {"holder": "me", "epoch": 1, "mode": "once", "acquired_at": NOW, "expires_at": NOW}
-        connection.execute(tables.ingest_lease.insert().values(base_dir_id=base_dir_id, **lease))
+        session.change(tables.ingest_lease.insert().values(base_dir_id=base_dir_id, **lease))
     for view in VIEWS:
         assert _rows(engine, f"SELECT * FROM {view.name}"), view.name
 
 
 def test_superseded_samples_are_flagged_and_counted(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
-        add_scalars(connection, add_file(connection, job_id, T), "loss", {1: 1.0, 2: 2.0, 3: math.nan})
-        add_scalars(connection, add_file(connection, job_id, T + 100), "loss", {2: 20.0, 3: math.inf})
-        add_scalars(connection, add_file(connection, job_id, T + 200), "loss", {4: 4.0})
-        derive(connection, NOW)
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
+        add_scalars(session, add_file(session, job_id, T), "loss", {1: 1.0, 2: 2.0, 3: math.nan})
+        add_scalars(session, add_file(session, job_id, T + 100), "loss", {2: 20.0, 3: math.inf})
+        add_scalars(session, add_file(session, job_id, T + 200), "loss", {4: 4.0})
+        derive(session, NOW)
     samples = "SELECT step, elapsed_s, value, is_effective FROM v_scalar ORDER BY elapsed_s"
     assert _rows(engine, samples) == [
         (1, 1.0, 1.0, True),
@@ -93,30 +94,30 @@ def test_superseded_samples_are_flagged_and_counted(engine: Engine) -> None:
 
 
 def test_a_roll_over_and_another_device_are_no_restarts(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
-        add_scalars(connection, add_file(connection, job_id, T, device=0), "loss", {1: 1.0, 2: 2.0})
-        add_scalars(connection, add_file(connection, job_id, T + 100, device=0), "loss", {3: 3.0})
-        add_scalars(connection, add_file(connection, job_id, T + 100, device=1), "loss", {1: 1.0})
-        derive(connection, NOW)
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
+        add_scalars(session, add_file(session, job_id, T, device=0), "loss", {1: 1.0, 2: 2.0})
+        add_scalars(session, add_file(session, job_id, T + 100, device=0), "loss", {3: 3.0})
+        add_scalars(session, add_file(session, job_id, T + 100, device=1), "loss", {1: 1.0})
+        derive(session, NOW)
     assert _rows(engine, "SELECT restart_count FROM v_job") == [(0,)]
     assert _rows(engine, "SELECT count(*) FROM v_scalar WHERE NOT is_effective") == [(0,)]
 
 
 def test_rows_of_generations_that_are_not_current_are_hidden(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
         for generation, current, state in (
             (1, False, "replaced"),
             (2, True, "open"),
             (3, False, "replacing"),
         ):
             place: dict[str, Any] = {"generation": generation, "current": current, "state": state}
-            file = add_file(connection, job_id, T, **place)
-            add_scalars(connection, file, "loss", {1: float(generation)})
-            add_payloads(connection, file, "histogram", "w", {generation: {"count": 1}})
-            lineage = add_file(connection, job_id, T, kind="lineage", **place)
-            add_evaluation(connection, lineage, 1, {"acc": generation})
+            file = add_file(session, job_id, T, **place)
+            add_scalars(session, file, "loss", {1: float(generation)})
+            add_payloads(session, file, "histogram", "w", {generation: {"count": 1}})
+            lineage = add_file(session, job_id, T, kind="lineage", **place)
+            add_evaluation(session, lineage, 1, {"acc": generation})
     assert _rows(engine, "SELECT value FROM v_scalar") == [(2.0,)]
     assert _rows(engine, "SELECT step FROM v_histogram") == [(2,)]
     assert _rows(engine, "SELECT step FROM v_payload") == [(2,)]
@@ -127,29 +128,29 @@ def test_rows_of_generations_that_are_not_current_are_hidden(engine: Engine) -> 
 
 
 def test_what_was_wrong_with_a_generation_goes_when_another_takes_its_place(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, base_dir_id = _job(connection, "./a")
+    with writing(engine) as session:
+        job_id, base_dir_id = _job(session, "./a")
         states = [(1, True, "open"), (2, False, "replacing")]
         for generation, current, state in states:
-            file = add_file(connection, job_id, T, generation=generation, current=current, state=state)
-            _problem(connection, base_dir_id, job_id, file.file_no)
+            file = add_file(session, job_id, T, generation=generation, current=current, state=state)
+            _problem(session, base_dir_id, job_id, file.file_no)
     shown = "SELECT train_id, problem_count FROM v_job", "SELECT open_problems FROM v_base_dir"
     assert [_rows(engine, sql) for sql in shown] == [[("./a", 2)], [(2,)]]
-    with writing(engine) as connection:
-        (newest,) = registry.known_files(connection, base_dir_id)
-        file_rows.make_current(connection, newest)
+    with writing(engine) as session:
+        (newest,) = registry.known_files(session, base_dir_id)
+        file_rows.make_current(session, newest)
     assert [_rows(engine, sql) for sql in shown] == [[("./a", 1)], [(1,)]]
     assert _rows(engine, "SELECT count(*) FROM v_ingest_problem") == [(1,)]
 
 
 def test_evaluations_are_numbered_by_file_and_place(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a", {}, {"acc": 0.3})
-        later = add_file(connection, job_id, T + 100, kind="lineage")
-        add_evaluation(connection, later, 10, {"acc": 0.3})
-        earlier = add_file(connection, job_id, T, kind="lineage")
-        add_evaluation(connection, earlier, 5, {"acc": 0.1, "note": "odd"})
-        add_evaluation(connection, earlier, 20, {"acc": 0.2})
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a", {}, {"acc": 0.3})
+        later = add_file(session, job_id, T + 100, kind="lineage")
+        add_evaluation(session, later, 10, {"acc": 0.3})
+        earlier = add_file(session, job_id, T, kind="lineage")
+        add_evaluation(session, earlier, 5, {"acc": 0.1, "note": "odd"})
+        add_evaluation(session, earlier, 20, {"acc": 0.2})
     rows = _rows(
         engine,
         "SELECT evaluation_no, name, value, text, is_latest FROM v_metric ORDER BY evaluation_no, name",
@@ -163,20 +164,20 @@ def test_evaluations_are_numbered_by_file_and_place(engine: Engine) -> None:
 
 
 def test_no_evaluation_is_latest_when_a_later_training_outdated_it(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
-        add_evaluation(connection, add_file(connection, job_id, T, kind="lineage"), 1, {"acc": 0.5})
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
+        add_evaluation(session, add_file(session, job_id, T, kind="lineage"), 1, {"acc": 0.5})
     assert _rows(engine, "SELECT is_latest FROM v_metric") == [(False,)]
 
 
 def test_best_metrics_are_finite_per_network_and_ties_go_to_the_first_job(engine: Engine) -> None:
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         for name, network, value in (
             ("./c", "A", 0.75), ("./b", "A", 0.75), ("./d", "A", 0.25), ("./e", "A", math.inf),
             ("./f", "A", math.nan), ("./g", "A", "high"), ("./h", None, 3), ("./i", "B", True),
         ):  # fmt: skip
-            add_job(connection, StoredJob(name, {"network": network}, {"acc": value}), base_dir_id)
+            add_job(session, StoredJob(name, {"network": network}, {"acc": value}), base_dir_id)
     assert sorted(_rows(engine, "SELECT * FROM v_metric_best"), key=str) == [
         ("/logs", "A", "acc", 0.75, "./b", 0.25, "./d"),
         ("/logs", None, "acc", 3.0, "./h", 3.0, "./h"),
@@ -184,30 +185,30 @@ def test_best_metrics_are_finite_per_network_and_ties_go_to_the_first_job(engine
 
 
 def test_job_shows_lineage_kinds_label_and_remark(engine: Engine) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         fields = {"network": "A", "loss": math.nan, "learning_rate": math.inf, "model_size": 7}
-        add_job(connection, StoredJob("./a", fields, label=3, remark="keep"), add_base_dir(connection))
+        add_job(session, StoredJob("./a", fields, label=3, remark="keep"), add_base_dir(session))
     columns = "network, loss, loss_kind, learning_rate, learning_rate_kind, model_size_bytes, label, remark"
     row = ("A", None, "nan", math.inf, "+inf", 7, 3, "keep")
     assert _rows(engine, f"SELECT {columns} FROM v_job") == [row]
 
 
 def test_dataset_has_a_row_for_each_role_that_is_known(engine: Engine) -> None:
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         both = {
             "train_dataset_path": "/a",
             "train_dataset_count": 6,
             "test_dataset_count": 4,
             "dataset_mark": "m",
         }
-        add_job(connection, StoredJob("./both", both), base_dir_id)
+        add_job(session, StoredJob("./both", both), base_dir_id)
         add_job(
-            connection,
+            session,
             StoredJob("./pipeline", {"dataset_mark": "n"}, graph={"op_type": "Batch"}),
             base_dir_id,
         )
-        add_job(connection, StoredJob("./nothing"), base_dir_id)
+        add_job(session, StoredJob("./nothing"), base_dir_id)
     assert _rows(
         engine, "SELECT train_id, role, mark, path, count, graph FROM v_dataset ORDER BY train_id, role"
     ) == [
@@ -228,14 +229,12 @@ def test_wall_times_become_points_in_time_or_null(engine: Engine) -> None:
         math.inf: None,
         math.nan: None,
     }
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
-        add_scalars(
-            connection, add_file(connection, job_id, T), "loss", dict.fromkeys(range(len(shown)), 1.0)
-        )
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
+        add_scalars(session, add_file(session, job_id, T), "loss", dict.fromkeys(range(len(shown)), 1.0))
         for step, seconds in enumerate(shown):
             of_step = tables.scalar_sample.c.step == step
-            connection.execute(tables.scalar_sample.update().where(of_step).values(wall_time=seconds))
+            session.change(tables.scalar_sample.update().where(of_step).values(wall_time=seconds))
     assert _rows(engine, "SELECT wall_at FROM v_scalar ORDER BY step") == [
         (instant,) for instant in shown.values()
     ]
@@ -244,9 +243,9 @@ def test_wall_times_become_points_in_time_or_null(engine: Engine) -> None:
 @pytest.mark.parametrize("moment", ["2024-02-29T23:59:59.5Z", "2025-03-01T00:00:00Z", "2025-12-31T12:30:00Z"])
 def test_ages_are_seconds_since_a_moment(moment: str, engine: Engine) -> None:
     then = datetime.fromisoformat(moment)
-    with writing(engine) as connection:
-        _job(connection, "./a")
-        connection.execute(tables.train_job.update().values(last_grown_at=then))
+    with writing(engine) as session:
+        _job(session, "./a")
+        session.change(tables.train_job.update().values(last_grown_at=then))
     ((quiet_s,),) = _rows(engine, "SELECT quiet_s FROM v_job")
     assert quiet_s == pytest.approx((datetime.now(UTC) - then).total_seconds(), abs=60)
 
@@ -262,25 +261,25 @@ def test_histograms_have_the_mean_of_finite_values(engine: Engine) -> None:
         "sum": 6.0,
     }
     empty = {"count": 1, "nan_count": 1, "pos_inf_count": 0, "neg_inf_count": 0, "sum": 0.0}
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
-        add_payloads(connection, add_file(connection, job_id, T), "histogram", "w", {1: counts, 2: empty})
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
+        add_payloads(session, add_file(session, job_id, T), "histogram", "w", {1: counts, 2: empty})
     rows = _rows(engine, "SELECT count, nan_count, inf_count, min, max, mean FROM v_histogram ORDER BY step")
     assert rows == [(10, 1, 5, -1.0, 4.0, 1.5), (1, 1, 0, None, None, None)]
 
 
 def test_payloads_of_a_missing_file_are_not_available(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
         for time, state in ((T, "closed"), (T + 1, "missing")):
-            add_payloads(connection, add_file(connection, job_id, time, state=state), "image", "x", {1: {}})
+            add_payloads(session, add_file(session, job_id, time, state=state), "image", "x", {1: {}})
     assert _rows(engine, "SELECT available FROM v_payload ORDER BY wall_at") == [(True,), (False,)]
 
 
 def test_ledger_of_a_log_file_closes(engine: Engine) -> None:
-    with writing(engine) as connection:
-        job_id, _ = _job(connection, "./a")
-        add_file(connection, job_id, T, size_bytes=100, byte_offset=80, quarantined_bytes=30)
+    with writing(engine) as session:
+        job_id, _ = _job(session, "./a")
+        add_file(session, job_id, T, size_bytes=100, byte_offset=80, quarantined_bytes=30)
     ledger = (
         "SELECT size_bytes, ingested_bytes, quarantined_bytes, pending_bytes, bookmark_bytes FROM v_log_file"
     )
@@ -288,21 +287,19 @@ def test_ledger_of_a_log_file_closes(engine: Engine) -> None:
 
 
 def test_base_dir_sums_up_jobs_lag_and_problems(engine: Engine) -> None:
-    with writing(engine) as connection:
-        base_dir_id = add_base_dir(connection)
+    with writing(engine) as session:
+        base_dir_id = add_base_dir(session)
         for name, state in (("./a", "live"), ("./b", "live"), ("./c", "stalled"), ("./d", "missing")):
-            job_id = add_job(connection, StoredJob(name), base_dir_id)
+            job_id = add_job(session, StoredJob(name), base_dir_id)
             of_job = tables.train_job.c.id == job_id
-            connection.execute(tables.train_job.update().where(of_job).values(state=state))
+            session.change(tables.train_job.update().where(of_job).values(state=state))
             file_state = "missing" if state == "missing" else "open"
-            add_file(connection, job_id, T, byte_offset=900, quarantined_bytes=1, state=file_state)
-            _problem(connection, base_dir_id, job_id, None)
-        _problem(connection, base_dir_id, None, None, resolved_at=NOW)
+            add_file(session, job_id, T, byte_offset=900, quarantined_bytes=1, state=file_state)
+            _problem(session, base_dir_id, job_id, None)
+        _problem(session, base_dir_id, None, None, resolved_at=NOW)
         lease = {"holder": "host:1:x", "epoch": 1, "mode": "daemon", "acquired_at": NOW}
         far = datetime(9999, 1, 1, tzinfo=UTC)
-        connection.execute(
-            tables.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=far, **lease)
-        )
+        session.change(tables.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=far, **lease))
     columns = (
         "jobs, live_jobs, stalled_jobs, finished_jobs, missing_jobs, log_files, log_bytes, pending_bytes,"
         " quarantined_bytes, open_problems, leader, last_cycle_at"
@@ -312,26 +309,24 @@ def test_base_dir_sums_up_jobs_lag_and_problems(engine: Engine) -> None:
 
 
 def test_expired_lease_leads_nothing(engine: Engine) -> None:
-    with writing(engine) as connection:
+    with writing(engine) as session:
         lease = {"holder": "h", "epoch": 1, "mode": "daemon", "acquired_at": NOW}
         past = datetime(2001, 1, 1, tzinfo=UTC)
-        base_dir_id = add_base_dir(connection)
-        connection.execute(
-            tables.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=past, **lease)
-        )
+        base_dir_id = add_base_dir(session)
+        session.change(tables.ingest_lease.insert().values(base_dir_id=base_dir_id, expires_at=past, **lease))
     assert _rows(engine, "SELECT leader, jobs FROM v_base_dir") == [(None, 0)]
 
 
-def _job(connection: Connection, train_id: str, *lineage: Any) -> tuple[int, int]:
+def _job(session: Session, train_id: str, *lineage: Any) -> tuple[int, int]:
     """A job, with fields, metrics and user-defined values if given; its id and its base dir's."""
-    base_dir_id = add_base_dir(connection)
-    job_id = add_job(connection, StoredJob(train_id, *lineage), base_dir_id)
-    connection.execute(tables.train_job.update().values(first_file_time=T))
+    base_dir_id = add_base_dir(session)
+    job_id = add_job(session, StoredJob(train_id, *lineage), base_dir_id)
+    session.change(tables.train_job.update().values(first_file_time=T))
     return job_id, base_dir_id
 
 
 def _problem(
-    connection: Connection, base_dir_id: int, job_id: int | None, file_no: int | None, **columns: Any
+    session: Session, base_dir_id: int, job_id: int | None, file_no: int | None, **columns: Any
 ) -> None:
     row = {
         "path": "a",
@@ -342,13 +337,13 @@ def _problem(
         "last_seen_at": NOW,
     }
     owners = {"base_dir_id": base_dir_id, "job_id": job_id, "file_no": file_no}
-    connection.execute(tables.ingest_problem.insert().values(**row, **owners, **columns))
+    session.change(tables.ingest_problem.insert().values(**row, **owners, **columns))
 
 
 def _rows(engine: Engine, sql: str) -> list[tuple[Any, ...]]:
     """The rows, with points in time as SQLite gives them. (SQLite's 1 and 0 equal True and False.)"""
-    with reading(engine) as connection:
-        return [tuple(map(_plain, row)) for row in connection.exec_driver_sql(sql)]
+    with reading(engine) as session:
+        return [tuple(map(_plain, row)) for row in session.rows(sql)]
 
 
 def _plain(value: Any) -> Any:

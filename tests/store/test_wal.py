@@ -60,9 +60,9 @@ def test_a_new_file_that_another_does_not_let_go_is_named(
 
 def write_much(engine: Engine) -> None:
     for number in range(60):
-        with writing(engine) as connection:
+        with writing(engine) as session:
             insert = "INSERT INTO base_dir (path, path_key, created_at) VALUES (:path, :key, '2026')"
-            connection.execute(text(insert), {"path": "x" * 100_000, "key": number})
+            session.change(text(insert), {"path": "x" * 100_000, "key": number})
 
 
 def test_a_long_reader_is_named(sqlite_engine: Engine, sqlite_url: str) -> None:
@@ -100,9 +100,9 @@ def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: 
         write_much(engine)
         assert Path(f"{path}-wal").stat().st_size > 5_000_000
     for number in (-1, -2):
-        with writing(engine) as connection:
+        with writing(engine) as session:
             insert = "INSERT INTO base_dir (path, path_key, created_at) VALUES ('y', :key, '2026')"
-            connection.execute(text(insert), {"key": number})
+            session.change(text(insert), {"key": number})
     assert Path(f"{path}-wal").stat().st_size <= 500_000
     engine.dispose()
 

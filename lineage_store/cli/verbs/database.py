@@ -104,7 +104,7 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
     """Partition the samples of a PostgreSQL store by job, while it is used.
 
     `gc` then drops a partition whose jobs have all gone, instead of deleting its rows; new partitions are made ahead of
-    need. Samples are copied: the disk must have room for them once more. Reading and ingest go on; at the end they
+    need. Samples are copied: the disk must have room for them once more. Reading and ingest continue; at the end they
     wait for a moment. If it was interrupted, run it again to resume.
 
     \b

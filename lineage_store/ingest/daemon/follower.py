@@ -140,8 +140,8 @@ class Follower:
             return
         # Whatever fails here also fails the tick's next write, which reports it.
         failures = suppress(LeaseHeldError, LeaseLostError, DatabaseUnavailableError, DBAPIError)
-        with failures, writing(self._renewing) as connection:
-            leases.renew(connection, lease)
+        with failures, writing(self._renewing) as session:
+            leases.renew(session, lease)
 
     def leave(self) -> None:
         """Have the current tick end after its transaction, and the next one close. May be called from any thread."""
@@ -219,8 +219,8 @@ class Follower:
 
         What this follower remembers of the store is then no longer true. Logs a warning.
         """
-        with reading(self._engine) as connection:
-            revision = registry.revision(connection, base_dir_id)
+        with reading(self._engine) as session:
+            revision = registry.revision(session, base_dir_id)
         before, self._revision = self._revision, revision
         if revision < before:
             # Revisions are times in ms.
@@ -243,8 +243,8 @@ class Follower:
         lease = self._acquire(base_dir_id)
         place = {"base_dir": str(self._base_dir), "shard": self.shard, "shards": self.shards}
         self._is_older(base_dir_id)  # not yet asked by `_work` when a failure ended the previous lead
-        with reading(self._engine) as connection:
-            searched_before = registry.discovered_at(connection, base_dir_id)
+        with reading(self._engine) as session:
+            searched_before = registry.discovered_at(session, base_dir_id)
         log.info("lease acquired", extra={**place, "epoch": lease.epoch})
         self._stands_by_for = ""
         self._retention.forget()
@@ -261,11 +261,11 @@ class Follower:
         """
         may_spread = self._fit and _SPREADING.acquire(blocking=False)
         try:
-            with writing(self._engine) as connection:
-                self.shards = leases.shard_count(connection, base_dir_id)
+            with writing(self._engine) as session:
+                self.shards = leases.shard_count(session, base_dir_id)
                 who = self._holder, self.settings.lease_s, "daemon"
-                lease = leases.acquire(connection, base_dir_id, *who, shard=self.shard, spread=may_spread)
-                base_dirs.confirm_path(connection, base_dir_id, self._base_dir)
+                lease = leases.acquire(session, base_dir_id, *who, shard=self.shard, spread=may_spread)
+                base_dirs.confirm_path(session, base_dir_id, self._base_dir)
                 return lease
         finally:
             if may_spread:
@@ -351,8 +351,8 @@ class Passes:
             raise
 
     def _poll_live_jobs(self, this: Ingester) -> None:
-        with reading(this.engine) as connection:
-            live = registry.live_jobs(connection, this.lease.base_dir_id, this.lease.shards)
+        with reading(this.engine) as session:
+            live = registry.live_jobs(session, this.lease.base_dir_id, this.lease.shards)
         if live or this.is_busy:
             signs = self._cache.signs_in(this.base_dir, live)
             self._recorded(this, partial(self._pass, signs=signs, searched=False))

@@ -241,7 +241,7 @@ class _Filling:
         if found.riddled_at is None:
             return chunk
         path, most = relative_path(chunk.file.train_id, chunk.file.name), self.settings.most_damages
-        told = finding("riddled_file", path, most=most, start=chunk.position, end=found.end)
+        told = finding("heavily_damaged_file", path, most=most, start=chunk.position, end=found.end)
         self.batch.riddled.append((chunk.file, told))
         return replace(chunk, stop=found.riddled_at)
 

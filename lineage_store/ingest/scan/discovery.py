@@ -388,7 +388,7 @@ def diff(
 def _change(found: FoundFile, known: KnownFile | None, distrust: bool) -> FileChange:
     if known is None:
         return FileChange.NEW
-    if known.state == FileState.POISONED:
+    if known.state == FileState.QUARANTINED:
         return FileChange.UNCHANGED  # until a user asks for another try
     looked_at = known.stat_stamp == found.sight.stat_stamp and known.state not in _UNSEEN
     waits = known.suspect_since is not None or not (known.current or known.copy_of is not None)

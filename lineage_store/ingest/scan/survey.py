@@ -115,8 +115,8 @@ def survey(scope: Scope, only: Collection[str] | None = None) -> Iterator[Survey
     distrust = is_network(filesystem_type(scope.base_dir))
     if only is not None:
         found = find_files(scope.base_dir, scope.settings, only)
-        with reading(scope.engine) as connection:
-            known = registry.known_files(connection, scope.base_dir_id, only)
+        with reading(scope.engine) as session:
+            known = registry.known_files(session, scope.base_dir_id, only)
         changes = list(_compare(scope, found, known, distrust))
         yield _survey(found, _counts(found, scope.kinds), _without_removed(scope, changes, found))
         return
@@ -146,8 +146,8 @@ def survey_changes(scope: Scope, cache: DirectoryCache, signs: Signs) -> Survey:
         listed = {*signs.directories, *found.directories, *cache.gone(found)}
         files = {(file.train_id, file.name) for file in signs.files}
         jobs = listed | {train_id for train_id, _ in files}
-        with reading(scope.engine) as connection:
-            known = registry.known_files(connection, scope.base_dir_id, jobs, shards)
+        with reading(scope.engine) as session:
+            known = registry.known_files(session, scope.base_dir_id, jobs, shards)
         known = [file for file in known if file.train_id in listed or BY_PATH(file) in files]
         found.files = sorted([*found.files, *signs.files], key=BY_PATH)
         changes = _without_removed(scope, list(_compare(scope, found, known, cache.distrust)), found)
@@ -171,8 +171,8 @@ def all_known_files(
     """
     last: str | None = after
     while last is not None:
-        with reading(engine) as connection:
-            files, last = registry.next_known(connection, base_dir_id, last, upto, shards)
+        with reading(engine) as session:
+            files, last = registry.next_known(session, base_dir_id, last, upto, shards)
         yield from files
 
 
@@ -206,8 +206,8 @@ def _without_removed(scope: Scope, changes: list[PathChange], found: FoundFiles)
     new = _new_files(changes, found)
     if not new:
         return changes
-    with reading(scope.engine) as connection:
-        wanted = set(registry.without_removed(connection, scope.base_dir_id, new))
+    with reading(scope.engine) as session:
+        wanted = set(registry.without_removed(session, scope.base_dir_id, new))
     if len(wanted) == len(new):
         return changes
     removed = {(file.train_id, file.name) for file in new if file not in wanted}
@@ -316,8 +316,8 @@ def plan_ingest(engine: Engine, base_dir: Path, settings: Settings) -> IngestPla
             f"{base_dir} cannot be listed: {error.strerror}.",
             hint="Give the directory of the job directories. Is the share mounted, and may this user read it?",
         ) from error
-    with reading(engine) as connection:
-        base_dir_id = registry.base_dir_id(connection, stored_path(base_dir))
+    with reading(engine) as session:
+        base_dir_id = registry.base_dir_id(session, stored_path(base_dir))
     paths: dict[str, list[str]] = defaultdict(list)
     to_read = 0
     known = () if base_dir_id is None else all_known_files(engine, base_dir_id)

@@ -21,8 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
-from sqlalchemy import Connection
-
 from lineage_store.errors import LineageParamValueError
 from lineage_store.output_files import OutputDirectory, UnfinishedFile
 from lineage_store.plain_values import iso
@@ -44,6 +42,7 @@ from lineage_store.query.export.sources import (
     split_rows,
     statement_rows,
 )
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.views.samples import V_SCALAR
 
 Batches = tuple[Source, Any, Iterator[Any]]
@@ -73,21 +72,21 @@ class ExportProgress:
 
 
 def views(
-    connection: Connection, sources: Sequence[Source], format_: Format, since: Since | None
+    session: Session, sources: Sequence[Source], format_: Format, since: Since | None
 ) -> Iterator[Batches]:
     """Yield views, one after the other."""
     jobs = changed_jobs(since)
     for source in sources:
         if format_.takes_arrow and source.name == V_SCALAR.name:
-            yield source, arrow_schema(source), scalar_batches(connection, source, jobs)
+            yield source, arrow_schema(source), scalar_batches(session, source, jobs)
         else:
-            rows = source_rows(connection, source, jobs, as_stored=format_.takes_arrow)
+            rows = source_rows(session, source, jobs, as_stored=format_.takes_arrow)
             yield _of_rows(source, rows, format_)
 
 
-def openlineage_source(connection: Connection, since: Since | None) -> Iterator[Batches]:
+def openlineage_source(session: Session, since: Since | None) -> Iterator[Batches]:
     """Yield the run events of OpenLineage, as one source."""
-    yield Source("openlineage", ()), (), iter(run_events(connection, changed_jobs(since)))
+    yield Source("openlineage", ()), (), iter(run_events(session, changed_jobs(since)))
 
 
 def statement(columns: Sequence[str], rows: Iterator[tuple[Any, ...]], format_: Format) -> Iterator[Batches]:
@@ -103,14 +102,14 @@ def _of_rows(source: Source, rows: Iterator[Any], format_: Format) -> Batches:
 
 def watched(
     sources: Iterator[Batches],
-    connection: Connection | None,
+    session: Session | None,
     since: Since | None,
     progress: Callable[[ExportProgress], None],
 ) -> Watched:
     """Yield the same sources; their batches call `progress` after each one that was written."""
     jobs = changed_jobs(since)
     for source, columns, batches in sources:
-        expected = None if connection is None else expected_rows(connection, source, jobs)
+        expected = None if session is None else expected_rows(session, source, jobs)
         yield source, columns, _counted(source.name, batches, expected, progress)
 
 
@@ -124,14 +123,14 @@ def _counted(
         progress(ExportProgress(name, rows, expected))
 
 
-def facts(connection: Connection | None, format_: Format, since: Since | None) -> Mapping[str, Any]:
+def facts(session: Session | None, format_: Format, since: Since | None) -> Mapping[str, Any]:
     """Return the contents of a manifest beside its list of files."""
     return {
         "format": format_.name,
         "lineage_store": version("lineage-store"),
         "made_at": iso(datetime.now(UTC)),
         "since": since,
-        "revisions": None if connection is None else revisions(connection),
+        "revisions": None if session is None else revisions(session),
     }
 
 

@@ -17,13 +17,14 @@ from importlib.metadata import version
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from sqlalchemy import Boolean, Connection, Integer, Select, column, func, select, table
+from sqlalchemy import Boolean, Integer, Select, column, func, select, table
 
 from lineage_store.fields import TRAINED, LineageField
 from lineage_store.plain_values import WORD_BY_KIND, from_unix
 from lineage_store.query.jobs import value_of
 from lineage_store.query.status import view_select
 from lineage_store.states import JobState, Outcome
+from lineage_store.store.database.session import Session
 
 _JOBS_AT_A_TIME = 500
 _SPEC = "https://openlineage.io/spec"
@@ -43,37 +44,37 @@ Row = dict[str, Any]
 Event = dict[str, Any]
 
 
-def run_events(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence[Event]]:
+def run_events(session: Session, jobs: Select[Any] | None) -> Iterator[Sequence[Event]]:
     """Yield the events of some jobs (None: of all), in batches of several jobs."""
     last = 0
-    while some := _rows(connection, "v_job", jobs, last):
+    while some := _rows(session, "v_job", jobs, last):
         last = some[-1]["job_id"]
         ids = [job["job_id"] for job in some]
-        parts = [_by_job(connection, view, ids) for view in _PARTS]
-        whole = _with_whole_files(connection, ids)
+        parts = [_by_job(session, view, ids) for view in _PARTS]
+        whole = _with_whole_files(session, ids)
         yield [event for job in some for event in _events(job, parts, job["job_id"] in whole)]
 
 
-def _rows(connection: Connection, view: str, jobs: Select[Any] | None, after: int) -> list[Row]:
+def _rows(session: Session, view: str, jobs: Select[Any] | None, after: int) -> list[Row]:
     job_id = column("job_id", Integer)
     query = view_select(view).where(job_id > after).order_by(job_id).limit(_JOBS_AT_A_TIME)
     if jobs is not None:
         query = query.where(job_id.in_(jobs))
-    return [dict(row) for row in connection.execute(query).mappings()]
+    return [dict(row) for row in [row._mapping for row in session.rows(query)]]
 
 
-def _by_job(connection: Connection, view: str, ids: Sequence[int]) -> dict[int, list[Row]]:
+def _by_job(session: Session, view: str, ids: Sequence[int]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = defaultdict(list)
-    for row in connection.execute(view_select(view).where(column("job_id").in_(ids))).mappings():
+    for row in [row._mapping for row in session.rows(view_select(view).where(column("job_id").in_(ids)))]:
         found[row["job_id"]].append(dict(row))
     return found
 
 
-def _with_whole_files(connection: Connection, ids: Sequence[int]) -> set[int]:
+def _with_whole_files(session: Session, ids: Sequence[int]) -> set[int]:
     """Return which of these jobs have only log files that their writers closed, also if the files are gone now."""
     job, is_closed = column("job_id", Integer), column("is_closed", Boolean)
     files = select(job).select_from(table("v_log_file")).where(job.in_(ids)).group_by(job)
-    return set(connection.execute(files.having(func.count() == func.count().filter(is_closed))).scalars())
+    return set(session.column(files.having(func.count() == func.count().filter(is_closed))))
 
 
 def _events(job: Row, parts: Sequence[dict[int, list[Row]]], is_whole: bool) -> Iterator[Event]:

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import BigInteger, Connection, Select, and_, column, func, or_, select, table
+from sqlalchemy import BigInteger, Select, and_, column, func, or_, select, table
 
 from lineage_store.errors import LineageParamValueError, LineageStoreError
 from lineage_store.plain_values import CALENDAR_BEGIN, CALENDAR_END
 from lineage_store.plugins import HISTOGRAM, PLUGINS, SCALAR
 from lineage_store.query.status import view_select
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import base_dir, series, train_job
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.model import ColumnType
@@ -95,9 +96,9 @@ def of_statement(columns: Sequence[str]) -> Source:
     return Source("query", tuple(columns))
 
 
-def revisions(connection: Connection) -> dict[str, int]:
+def revisions(session: Session) -> dict[str, int]:
     """Return the revision of each base dir (stored path), behind which the next export may begin."""
-    rows = connection.execute(select(base_dir.c.path, base_dir.c.revision).where(~base_dir.c.leaving))
+    rows = session.rows(select(base_dir.c.path, base_dir.c.revision).where(~base_dir.c.leaving))
     return {row.path: row.revision for row in rows}
 
 
@@ -112,7 +113,7 @@ def changed_jobs(since: Since | None) -> Select[Any] | None:
     return jobs.where(~or_(*known)) if known else jobs
 
 
-def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | None) -> int | None:
+def expected_rows(session: Session, source: Source, jobs: Select[Any] | None) -> int | None:
     """Return the number of rows of a view of samples, from the counts of its series; None for any other source."""
     if source.name not in _PLUGINS:
         return None
@@ -121,11 +122,11 @@ def expected_rows(connection: Connection, source: Source, jobs: Select[Any] | No
     counted = samples.where(column("plugin").in_(_PLUGINS[source.name]))
     if jobs is not None:
         counted = counted.where(column("job_id").in_(jobs))
-    return int(connection.execute(counted).scalar() or 0)
+    return int(session.value(counted) or 0)
 
 
 def source_rows(
-    connection: Connection, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
+    session: Session, source: Source, jobs: Select[Any] | None, *, as_stored: bool = False
 ) -> Iterator[Rows]:
     """Yield the rows of a view, times as datetimes and truth values as bool (`as_stored`: as the database has them).
 
@@ -134,8 +135,7 @@ def source_rows(
     query = view_select(source.name, as_stored=as_stored)
     if jobs is not None and source.columns[:3] == ("base_dir", "train_id", "job_id"):
         query = query.where(column("job_id").in_(jobs))
-    with connection.execute(query, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
-        yield from rows.partitions()
+    yield from session.stream(query, ROWS_AT_A_TIME)
 
 
 def statement_rows(rows: Iterator[tuple[Any, ...]]) -> Iterator[Rows]:
@@ -239,18 +239,18 @@ _FETCHED = 2_000
 
 
 def scalar_batches(
-    connection: Connection, source: Source, jobs: Select[Any] | None
+    session: Session, source: Source, jobs: Select[Any] | None
 ) -> Iterator[pyarrow.RecordBatch]:
     """Yield the rows of v_scalar of some jobs (None: of all)."""
     names = arrow_schema(source).names
-    for some in _jobs(connection, jobs):
+    for some in _jobs(session, jobs):
         listed = ", ".join(map(str, some))
-        of_series = _Series(connection, listed)
-        for samples in _samples(connection, listed) if len(of_series) else ():
+        of_series = _Series(session, listed)
+        for samples in _samples(session, listed) if len(of_series) else ():
             yield of_series.with_samples(names, *samples)
 
 
-def _jobs(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence[int]]:
+def _jobs(session: Session, jobs: Select[Any] | None) -> Iterator[Sequence[int]]:
     """Yield groups of job ids, each as large as can be read together."""
     last, some, series_count, sample_count = 0, list[int](), 0, 0
     counted = select(series.c.job_id, func.count(), func.sum(series.c.sample_count))
@@ -258,7 +258,7 @@ def _jobs(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence
     counted = counted.limit(_JOBS_AT_A_TIME)
     if jobs is not None:
         counted = counted.where(series.c.job_id.in_(jobs))
-    while found := connection.execute(counted.where(series.c.job_id > last)).all():
+    while found := session.rows(counted.where(series.c.job_id > last)):
         for last, more_series, more_samples in found:
             series_count, sample_count = series_count + more_series, sample_count + int(more_samples)
             some.append(last)
@@ -272,12 +272,12 @@ def _jobs(connection: Connection, jobs: Select[Any] | None) -> Iterator[Sequence
 class _Series:
     """The series of some jobs, sorted by key."""
 
-    def __init__(self, connection: Connection, jobs: str) -> None:
+    def __init__(self, session: Session, jobs: str) -> None:
         import pyarrow as pa
 
         names = [each.name for each in SCALAR_SERIES.columns]
-        query = f"{SCALAR_SERIES.select(connection.dialect.name)} AND r.job_id IN ({jobs})"
-        rows = connection.exec_driver_sql(f"{query} ORDER BY r.job_id, r.series_no").all()
+        query = f"{SCALAR_SERIES.select(session.kind)} AND r.job_id IN ({jobs})"
+        rows = session.rows(f"{query} ORDER BY r.job_id, r.series_no")
         columns = dict(zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True))
         self._keys = np.array(columns["job_id"], np.int64) << 32 | np.array(columns["series_no"], np.int64)
         superseded = columns.pop("superseded_from")
@@ -334,10 +334,10 @@ def _instants(pa: Any, seconds: NDArray[np.float64]) -> Any:
     return pa.array(whole, mask=~there).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
-    query = _SAMPLES[connection.dialect.name].format(jobs=jobs)
-    if connection.dialect.name == "sqlite":
-        cursor: Any = connection.connection.cursor()  # rows of SQLAlchemy would double the time
+def _samples(session: Session, jobs: str) -> Iterator[Samples]:
+    query = _SAMPLES[session.kind].format(jobs=jobs)
+    if session.kind == "sqlite":
+        cursor: Any = session.connection.connection.cursor()  # rows of SQLAlchemy would double the time
         cursor.execute(query)
         fetched = iter(partial(cursor.fetchmany, _FETCHED), [])
         arrays = (np.array(rows, _SAMPLE) for rows in fetched)  # NULL becomes NaN
@@ -345,16 +345,15 @@ def _samples(connection: Connection, jobs: str) -> Iterator[Samples]:
             whole = np.concatenate(parts)
             yield tuple(np.ascontiguousarray(whole[name]) for name in _SAMPLE.names or ())  # type: ignore[misc]
         return
-    with connection.exec_driver_sql(query, execution_options={"yield_per": _GROUPS_AT_A_TIME}) as groups:
-        for some in groups.partitions():
-            of_series, *numbers_of = zip(*some, strict=True)
-            step_bytes, time_bytes, value_bytes = (b"".join(part) for part in numbers_of)
-            yield (
-                np.repeat(np.array(of_series, np.int64), [len(each) // 8 for each in numbers_of[0]]),
-                np.frombuffer(step_bytes, ">i8").astype(np.int64),
-                np.frombuffer(time_bytes, ">f8").astype(np.float64),
-                np.frombuffer(value_bytes, ">f8").astype(np.float64),
-            )
+    for some in session.stream(query, _GROUPS_AT_A_TIME):
+        of_series, *numbers_of = zip(*some, strict=True)
+        step_bytes, time_bytes, value_bytes = (b"".join(part) for part in numbers_of)
+        yield (
+            np.repeat(np.array(of_series, np.int64), [len(each) // 8 for each in numbers_of[0]]),
+            np.frombuffer(step_bytes, ">i8").astype(np.int64),
+            np.frombuffer(time_bytes, ">f8").astype(np.float64),
+            np.frombuffer(value_bytes, ">f8").astype(np.float64),
+        )
 
 
 _UNSAFE = re.compile(r"[^\w.-]")

@@ -21,7 +21,6 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
-    Connection,
     ScalarSelect,
     Select,
     and_,
@@ -34,7 +33,8 @@ from sqlalchemy import (
 
 from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.query.samples.scalars import Series, joined, read_columns
-from lineage_store.store.database.sql import listed, one_of, run
+from lineage_store.store.database.session import Query, Session
+from lineage_store.store.database.sql import listed, one_of
 from lineage_store.store.schema.tables import scalar_sample
 
 SAMPLE_COLUMNS = ("step", "wall_time", "value")
@@ -88,7 +88,7 @@ class _Piece(NamedTuple):
 
 
 def curves(
-    connection: Connection,
+    session: Session,
     tags: Sequence[Sequence[Series]],
     start: int | None,
     stop: int | None,
@@ -110,7 +110,7 @@ def curves(
     return [
         Curve(
             *key,
-            _columns(connection, pieces, width, points),
+            _columns(session, pieces, width, points),
             _restarts(tags[key[0]], key[1]),
             _began_at(tags[key[0]]),
             sum(piece.series.thinned_count for piece in pieces),
@@ -162,26 +162,26 @@ def _width(steps: int, points: int) -> int:
 
 
 def _columns(
-    connection: Connection, pieces: Sequence[_Piece], width: int, points: int
+    session: Session, pieces: Sequence[_Piece], width: int, points: int
 ) -> Mapping[str, NDArray[Any]]:
     if sum(piece.series.rows for piece in pieces) > 2 * points:
-        columns = _merged([_buckets(connection, piece, width) for piece in pieces], width)
+        columns = _merged([_buckets(session, piece, width) for piece in pieces], width)
         if columns["count"].sum() > 2 * points:
             return columns
-    samples = joined(read_columns(connection, piece.samples) for piece in pieces)
+    samples = joined(read_columns(session, piece.samples) for piece in pieces)
     return dict(zip(SAMPLE_COLUMNS, samples, strict=True))
 
 
-def _buckets(connection: Connection, piece: _Piece, width: int) -> Mapping[str, NDArray[Any]]:
+def _buckets(session: Session, piece: _Piece, width: int) -> Mapping[str, NDArray[Any]]:
     """Return the buckets of a piece that have samples."""
     numbers = range(piece.first // width, piece.last // width + 1)
     firsts = [max(piece.first, number * width) for number in numbers]
     lasts = [min(piece.last, number * width + width - 1) for number in numbers]
-    found = _ends(connection, piece.series, firsts, lasts)
+    found = _ends(session, piece.series, firsts, lasts)
     ends = np.array(found, np.int64).reshape(-1, 6)
     steps, place = np.unique(ends[:, :4], return_inverse=True)
-    dialect = connection.dialect.name
-    rows = run(connection, _at(dialect), wanted=listed(dialect, steps.tolist()), **_ids(piece.series))
+    dialect = session.kind
+    rows = session.rows(Query(_at(dialect)), wanted=listed(dialect, steps.tolist()), **_ids(piece.series))
     wall_times, values = np.array(rows, np.float64).reshape(-1, 3)[:, 1:].T  # NULL becomes NaN
     place, count = place.reshape(-1, 4).T, ends[:, 4]
     first, last, least, greatest = ends[:, :4].T
@@ -207,23 +207,23 @@ def _merged(parts: Sequence[Mapping[str, NDArray[Any]]], width: int) -> Mapping[
 
 
 def _ends(
-    connection: Connection, series: Series, firsts: Sequence[int], lasts: Sequence[int]
+    session: Session, series: Series, firsts: Sequence[int], lasts: Sequence[int]
 ) -> list[tuple[int, ...]]:
     """Return six integers for each range of steps that has samples.
 
     They are the first and last step, the steps of the least and of the greatest value, the number of samples, and the
     number of samples whose value is not NaN.
     """
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         bounds = json.dumps(list(zip(firsts, lasts, strict=True)))
-        found = run(connection, _on_sqlite(), bounds=bounds, **_ids(series))
+        found = session.rows(Query(_on_sqlite()), bounds=bounds, **_ids(series))
         there = [row for row in found if row[0] is not None]
         leasts, greatests = (json.loads(f"[{','.join(row[n] for row in there)}]") for n in (2, 3))
         return [
             (*row[:2], least[0], *greatest[:3])
             for row, least, greatest in zip(there, leasts, greatests, strict=True)
         ]
-    return run(connection, _on_postgresql(), firsts=firsts, lasts=lasts, **_ids(series))
+    return session.rows(Query(_on_postgresql()), firsts=firsts, lasts=lasts, **_ids(series))
 
 
 def _ids(series: Series) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, RowMapping, and_, func, or_, select
+from sqlalchemy import RowMapping, and_, func, or_, select
 
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.payload_files import MOST_BYTES, FramePlace, PayloadSource
@@ -28,7 +28,7 @@ from lineage_store.query.samples.scalars import (
     read_series,
     step_bounds,
 )
-from lineage_store.store.database.sql import among
+from lineage_store.store.database.session import Session, among
 from lineage_store.store.schema.tables import payload_sample, series
 
 READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_value)
@@ -93,7 +93,7 @@ class PayloadSample:
 
 
 def payloads(
-    connection: Connection,
+    session: Session,
     base_dir_path: str,
     train_id: str,
     job_id: int,
@@ -124,8 +124,8 @@ def payloads(
     if limit is not None and not (isinstance(limit, int) and limit > 0):
         raise LineageParamValueError(f"limit = {limit!r} must be a whole number from 1 on, or None.")
     found: dict[int, PayloadSample] = {}
-    for of_file in _series(connection, job_id, plugin, tag, device):
-        some = payloads_of(connection, job, of_file, wanted, first, end, limit)
+    for of_file in _series(session, job_id, plugin, tag, device):
+        some = payloads_of(session, job, of_file, wanted, first, end, limit)
         found |= {each.step: each for each in some}
         if (
             limit is not None and len(found) >= limit
@@ -136,7 +136,7 @@ def payloads(
 
 
 def count_payloads(
-    connection: Connection,
+    session: Session,
     job_id: int,
     plugin: str,
     tag: str,
@@ -147,31 +147,31 @@ def count_payloads(
 ) -> int:
     """Return how many payloads `payloads` returns without a limit. Raises as it does."""
     first, end = step_bounds(start, stop)
-    found = _series(connection, job_id, plugin, tag, device)
+    found = _series(session, job_id, plugin, tag, device)
     step, numbers = payload_sample.c.step, [each.number for each in found]
     of_series = and_(
         payload_sample.c.job_id == series.c.job_id, payload_sample.c.series_no == series.c.series_no
     )
     wanted = [
         series.c.job_id == job_id,
-        among(connection, series.c.series_no, numbers),
+        among(session, series.c.series_no, numbers),
         or_(series.c.superseded_from.is_(None), step < series.c.superseded_from),
     ]
     wanted += [] if first is None else [step >= first]
     wanted += [] if end is None else [step < end]
     counted = func.count() if len(found) == 1 else func.count(step.distinct())
     statement = select(counted).select_from(series).join(payload_sample, of_series).where(*wanted)
-    return connection.execute(statement).scalar_one()
+    return session.value(statement)
 
 
-def _series(connection: Connection, job_id: int, plugin: str, tag: str, device: int | None) -> list[Series]:
+def _series(session: Session, job_id: int, plugin: str, tag: str, device: int | None) -> list[Series]:
     if plugin not in READ_FROM_FILES:
         raise LineageParamValueError(f"plugin = {plugin!r} must be one of {', '.join(READ_FROM_FILES)}.")
-    return find_series(connection, job_id, plugin, tag, device)
+    return find_series(session, job_id, plugin, tag, device)
 
 
 def payloads_of(
-    connection: Connection,
+    session: Session,
     job: tuple[str, str],
     of_file: Series,
     wanted: tuple[str, str],
@@ -184,22 +184,23 @@ def payloads_of(
     `job` is (base dir, train id), `wanted` is (plugin, tag).
     """
     statement = select(payload_sample).where(of_file.effective(payload_sample, start, stop))
-    rows = connection.execute(statement.order_by(payload_sample.c.step).limit(limit)).mappings()
+    rows = [row._mapping for row in session.rows(statement.order_by(payload_sample.c.step).limit(limit))]
     return [_sample(row, of_file, job, wanted) for row in rows]
 
 
 def payloads_at(
-    connection: Connection,
+    session: Session,
     job: tuple[str, str],
     of_file: Series,
     wanted: tuple[str, str],
     steps: Sequence[int],
 ) -> list[PayloadSample]:
     """Return the payloads of one series at these steps, ascending; superseded ones too."""
-    at_steps = and_(of_file.of(payload_sample), among(connection, payload_sample.c.step, steps))
-    rows = connection.execute(
-        select(payload_sample).where(at_steps).order_by(payload_sample.c.step)
-    ).mappings()
+    at_steps = and_(of_file.of(payload_sample), among(session, payload_sample.c.step, steps))
+    rows = [
+        row._mapping
+        for row in session.rows(select(payload_sample).where(at_steps).order_by(payload_sample.c.step))
+    ]
     return [_sample(row, of_file, job, wanted) for row in rows]
 
 
@@ -249,18 +250,18 @@ Choose = Callable[[Sequence[Recorded[NDArray[np.int64]]]], Sequence[tuple[int, i
 """Names samples by the number of their part and their index in it; the parts have the steps, oldest file first."""
 
 
-def recorded_scalars(connection: Connection, job_id: int, tag: str) -> list[Recorded[Scalars]]:
+def recorded_scalars(session: Session, job_id: int, tag: str) -> list[Recorded[Scalars]]:
     """Return the samples of a scalar by log file. Raises SampleNotFoundError."""
-    found = find_series(connection, job_id, SCALAR, tag, None)
+    found = find_series(session, job_id, SCALAR, tag, None)
     return [
-        Recorded(of.log_file, of.file_time, Scalars(*read_series(connection, whole), of.thinned_count))
+        Recorded(of.log_file, of.file_time, Scalars(*read_series(session, whole), of.thinned_count))
         for of in found
         for whole in [replace(of, superseded_from=None)]
     ]
 
 
 def recorded_payloads(
-    connection: Connection,
+    session: Session,
     job: tuple[str, str],
     job_id: int,
     wanted: tuple[str, str],
@@ -273,30 +274,29 @@ def recorded_payloads(
 
     Raises SampleNotFoundError.
     """
-    found = find_series(connection, job_id, *wanted, None)
-    parts = [Recorded(of.log_file, of.file_time, _steps(connection, of, most_long)) for of in found]
+    found = find_series(session, job_id, *wanted, None)
+    parts = [Recorded(of.log_file, of.file_time, _steps(session, of, most_long)) for of in found]
     chosen = choose(parts)
     of_part = {number: [index for part, index in chosen if part == number] for number, _ in chosen}
     samples = {
         (number, sample.step): sample
         for number, indices in of_part.items()
         for sample in payloads_at(
-            connection, job, found[number], wanted, parts[number].samples[indices].tolist()
+            session, job, found[number], wanted, parts[number].samples[indices].tolist()
         )
     }
     return [samples[part, int(parts[part].samples[index])] for part, index in chosen]
 
 
-def _steps(connection: Connection, of_file: Series, most_long: int | None) -> NDArray[np.int64]:
+def _steps(session: Session, of_file: Series, most_long: int | None) -> NDArray[np.int64]:
     columns = (
         [payload_sample.c.step] if most_long is None else [payload_sample.c.step, payload_sample.c.shape]
     )
     statement = select(*columns).where(of_file.of(payload_sample)).order_by(payload_sample.c.step)
-    with connection.execute(statement, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
-        parts = [
-            np.array([step for step, *shape in some if _is_short(shape, most_long)], np.int64)
-            for some in rows.partitions()
-        ]
+    parts = [
+        np.array([step for step, *shape in some if _is_short(shape, most_long)], np.int64)
+        for some in session.stream(statement, ROWS_AT_A_TIME)
+    ]
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, select
+from sqlalchemy import ColumnElement, and_, bindparam, select
 from sqlalchemy import Table as SqlTable
 
 from lineage_store import texts
@@ -24,7 +24,7 @@ from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
 from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.query.table import Column, Table, imported
-from lineage_store.store.database.sql import run
+from lineage_store.store.database.session import Query, Session
 from lineage_store.store.schema.tables import (
     CURRENT_FILE,
     log_file,
@@ -93,7 +93,7 @@ class Scalars:
 
 
 def scalars(
-    connection: Connection,
+    session: Session,
     job_id: int,
     tag: str,
     *,
@@ -112,32 +112,33 @@ def scalars(
         LineageParamTypeError: a step is no integer, or the tag is no text.
     """
     first, end = step_bounds(start, stop)
-    found = find_series(connection, job_id, SCALAR, tag, device)
-    parts = [read_columns(connection, series.effective(scalar_sample, first, end)) for series in found]
+    found = find_series(session, job_id, SCALAR, tag, device)
+    parts = [read_columns(session, series.effective(scalar_sample, first, end)) for series in found]
     steps, wall_times, values = _interleaved(parts)
     replaced = sum(len(part[0]) for part in parts) - len(steps)
     return Scalars(steps, wall_times, values, sum(series.thinned_count for series in found), replaced)
 
 
-def read_columns(connection: Connection, wanted: ColumnElement[bool]) -> Columns:
+def read_columns(session: Session, wanted: ColumnElement[bool]) -> Columns:
     """Return steps, wall times and values of the samples of one series that meet a condition, ascending by step."""
     statement = _SAMPLES.where(wanted)
-    with connection.execute(statement, execution_options={"yield_per": ROWS_AT_A_TIME}) as rows:
-        return joined(map(_columns, rows.partitions()))
+    return joined(map(_columns, session.stream(statement, ROWS_AT_A_TIME)))
 
 
-def read_series(connection: Connection, series: Series) -> Columns:
+def read_series(session: Session, series: Series) -> Columns:
     """Return steps, wall times and values of all samples of a series of which none is superseded."""
     if series.rows > ROWS_AT_A_TIME:
-        return read_columns(connection, series.effective(scalar_sample, None, None))
-    return _columns(run(connection, _OF_SERIES, of_job=series.job_id, of_series=series.number))
+        return read_columns(session, series.effective(scalar_sample, None, None))
+    return _columns(session.rows(_OF_SERIES, of_job=series.job_id, of_series=series.number))
 
 
 _SAMPLES = select(scalar_sample.c.step, scalar_sample.c.wall_time, scalar_sample.c.value).order_by(
     scalar_sample.c.step
 )
-_OF_SERIES = _SAMPLES.where(
-    scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
+_OF_SERIES = Query(
+    _SAMPLES.where(
+        scalar_sample.c.job_id == bindparam("of_job"), scalar_sample.c.series_no == bindparam("of_series")
+    )
 )
 
 
@@ -219,9 +220,9 @@ class Series:
         return and_(*wanted)
 
 
-def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
+def tags(session: Session, job_id: int) -> dict[str, list[str]]:
     """Return the job's tags by plugin, both sorted. The tag of a graph is the name of its log file."""
-    rows = connection.execute(
+    rows = session.rows(
         select(series.c.plugin, series.c.tag)
         .join(log_file, of_file(series))
         .where(series.c.job_id == job_id, CURRENT_FILE)
@@ -233,15 +234,13 @@ def tags(connection: Connection, job_id: int) -> dict[str, list[str]]:
     return found
 
 
-def find_series(
-    connection: Connection, job_id: int, plugin: str, tag: str, device: int | None
-) -> list[Series]:
+def find_series(session: Session, job_id: int, plugin: str, tag: str, device: int | None) -> list[Series]:
     """Return the series of a tag, oldest file first; `device` None: of all devices.
 
     Raises SampleNotFoundError, LineageParamTypeError.
     """
     for spelling in _spellings(plugin, tag):
-        found = _of_tag(connection, job_id, plugin, spelling)
+        found = _of_tag(session, job_id, plugin, spelling)
         if not found:
             continue
         of_device = [each for each in found if device is None or each.device == device]
@@ -251,7 +250,7 @@ def find_series(
         raise SampleNotFoundError(
             f"The {plugin} {tag!r} has no samples of device {device!r}; there are: {', '.join(devices)}."
         )
-    raise _unknown(connection, job_id, plugin, tag)
+    raise _unknown(session, job_id, plugin, tag)
 
 
 def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | None]:
@@ -279,12 +278,12 @@ def _spellings(plugin: str, tag: str) -> Sequence[str]:
     return [texts.to_stored(spelling) for spelling in (tag, *shorter)]
 
 
-def _of_tag(connection: Connection, job_id: int, plugin: str, tag: str) -> list[Series]:
-    rows = run(connection, _OF_TAG, of_job=job_id, of_plugin=plugin, of_key=texts.key(tag), of_tag=tag)
+def _of_tag(session: Session, job_id: int, plugin: str, tag: str) -> list[Series]:
+    rows = session.rows(_OF_TAG, of_job=job_id, of_plugin=plugin, of_key=texts.key(tag), of_tag=tag)
     return [Series(job_id, number, texts.from_stored(name), *rest) for number, name, *rest in rows]
 
 
-_OF_TAG = (
+_OF_TAG = Query(
     select(series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
     .add_columns(series.c.sample_count, series.c.first_step, series.c.last_step, log_file.c.file_time)
     .add_columns(series.c.earliest_wall_time, series.c.thinned_count)
@@ -300,20 +299,20 @@ _OF_TAG = (
 )
 
 
-def _unknown(connection: Connection, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:
-    known = tags(connection, job_id)
+def _unknown(session: Session, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:
+    known = tags(session, job_id)
     names = known.get(plugin, [])
     close = get_close_matches(tag, names, n=_SHOWN_NAMES, cutoff=0.4) or names[:_SHOWN_NAMES]
     elsewhere = [other for other, found in known.items() if tag in found]
     hint = f"Close: {', '.join(close)}." if close else f"The job has no {plugin} at all."
-    if not known and not _has_summary_file(connection, job_id):
+    if not known and not _has_summary_file(session, job_id):
         hint = "No summary file of it has been read: if it has any, ingest its base dir."
     if elsewhere:
         hint += f" There is a {' and a '.join(elsewhere)} of that name."
-    name = connection.execute(select(train_job.c.train_id).where(train_job.c.id == job_id)).scalar_one()
+    name = session.value(select(train_job.c.train_id).where(train_job.c.id == job_id))
     return SampleNotFoundError(f"The job {texts.from_stored(name)} has no {plugin} {tag!r}.", hint=hint)
 
 
-def _has_summary_file(connection: Connection, job_id: int) -> bool:
+def _has_summary_file(session: Session, job_id: int) -> bool:
     summary = and_(log_file.c.job_id == job_id, log_file.c.kind == "summary", CURRENT_FILE)
-    return connection.execute(select(log_file.c.file_no).where(summary).limit(1)).first() is not None
+    return session.first(select(log_file.c.file_no).where(summary).limit(1)) is not None

@@ -145,8 +145,8 @@ def _mortally() -> list[str]:
 
 def _fitting(engine: Engine, program: str) -> str:
     """Return the program of the server's version, else of the next newer version: older ones refuse the server."""
-    with reading(engine) as connection:
-        server = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10_000
+    with reading(engine) as session:
+        server = int(session.value("SHOW server_version_num")) // 10_000
     there = [(_major(path), str(path)) for path in _on_path(program)]
     fitting = [each for each in there if each[0] >= server]
     if not fitting:

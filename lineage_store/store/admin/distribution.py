@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import attestation, partitions, upgrade
 from lineage_store.store.schema.tables import SAMPLE_TABLES
 
@@ -58,18 +59,18 @@ class Layout:
         return f"{by_job}, over {self.workers} {'worker' if self.workers == 1 else 'workers'}."
 
 
-def has_citus(connection: Connection) -> bool:
+def has_citus(session: Session) -> bool:
     """Return whether the database has the catalogue of Citus."""
-    return connection.dialect.name == "postgresql" and bool(connection.execute(_IS_THERE).scalar())
+    return session.kind == "postgresql" and bool(session.value(_IS_THERE))
 
 
-def layout(connection: Connection) -> Layout | None:
+def layout(session: Session) -> Layout | None:
     """Return how the store is distributed; None if it is not, or if the database has no Citus."""
-    if not has_citus(connection):
+    if not has_citus(session):
         return None
-    shards = {row.name: row.shards for row in connection.execute(_SHARDS, {"names": list(TABLES)})}
+    shards = {row.name: row.shards for row in session.rows(_SHARDS, {"names": list(TABLES)})}
     names = [name for name in TABLES if name in shards]
-    return Layout(names, shards[names[0]], connection.execute(_WORKERS).scalar_one()) if names else None
+    return Layout(names, shards[names[0]], session.value(_WORKERS)) if names else None
 
 
 def statements(shards: int = SHARDS, done: Collection[str] = ()) -> list[str]:
@@ -95,15 +96,15 @@ def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
     """
     found = planned(engine, shards)
     if found:
-        with writing(engine) as connection:
-            upgrade.wait_for_turn(connection)
+        with writing(engine) as session:
+            upgrade.wait_for_turn(session)
             for statement in (_SEQUENTIALLY, *found):
-                connection.exec_driver_sql(statement)
-            attestation.mark(connection, upgrade.VERSION_TABLE)
+                session.change(statement)
+            attestation.mark(session, upgrade.VERSION_TABLE)
     for statement in clearing():
-        with writing(engine) as connection:
-            upgrade.wait_for_turn(connection)
-            connection.exec_driver_sql(statement)
+        with writing(engine) as session:
+            upgrade.wait_for_turn(session)
+            session.change(statement)
     return found
 
 
@@ -111,28 +112,28 @@ def planned(engine: Engine, shards: int = SHARDS) -> list[str]:
     """Return the statements that `distribute` would run. Raises LineageStoreError as `distribute` does."""
     if engine.dialect.name != "postgresql":
         raise LineageStoreError("Only PostgreSQL with Citus distributes a store.", hint=_PAGE)
-    with reading(engine) as connection:
-        version = connection.execute(_VERSION).scalar()
+    with reading(engine) as session:
+        version = session.value(_VERSION)
         if version is None:
             raise LineageStoreError("The database has no extension citus.", hint=_PAGE)
         if int(version.partition(".")[0]) < LEAST_CITUS:
             raise LineageStoreError(f"Citus is {version}; {LEAST_CITUS} or newer is needed.", hint=_PAGE)
-        if not connection.execute(_WORKERS).scalar():
+        if not session.value(_WORKERS):
             raise LineageStoreError(
                 "Citus has no node that may hold shards.", hint=f"Add one: SELECT citus_add_node(…). {_PAGE}"
             )
-        if partitions.is_partitioned(connection):
+        if partitions.is_partitioned(session):
             raise LineageStoreError(
                 "The samples are partitioned by job on this server.",
                 hint="`lineage-store db partition --undo` first: workers hold them in shards.",
             )
-        present = layout(connection)
+        present = layout(session)
         return statements(shards, present.tables if present else ())
 
 
-def ill_settings(connection: Connection) -> Iterator[Finding]:
+def ill_settings(session: Session) -> Iterator[Finding]:
     """Yield a finding for each setting of the coordinator that does not suit a distributed store."""
-    policy, prepared, connections = connection.execute(_SETTINGS).one()
+    policy, prepared, connections = session.one(_SETTINGS)
     if policy in ("never", "prefer-distributed"):
         yield finding("citus_setting", THE_STORE, name="citus.local_table_join_policy", found=policy)
     if prepared < connections:

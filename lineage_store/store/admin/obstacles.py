@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from lineage_store.errors import Cause
 from lineage_store.findings import THE_STORE, Finding, finding, of_database
@@ -17,6 +17,7 @@ from lineage_store.program import command_of
 from lineage_store.store.database.connections import WAL_KEPT_BYTES
 from lineage_store.store.database.db import reading, sqlite_path
 from lineage_store.store.database.failures import ONLY_READS, locked_remedy, of_disk, readers_of, writer_of
+from lineage_store.store.database.session import Session
 
 # A setting of the role is no obstacle: the role may be an analyst's, who is meant to read only.
 _READS_ONLY = text("""
@@ -43,8 +44,8 @@ def obstacle_to(engine: Engine) -> Finding | None:
     path = sqlite_path(engine.url)
     if path is not None:
         return _to_file(path)
-    with reading(engine) as connection:
-        return _to_server(connection)
+    with reading(engine) as session:
+        return _to_server(session)
 
 
 def _to_file(path: Path) -> Finding | None:
@@ -54,10 +55,10 @@ def _to_file(path: Path) -> Finding | None:
     return None if writer_of(path) is None else of_database(Cause.LOCKED, remedy=locked_remedy(path))
 
 
-def _to_server(connection: Connection) -> Finding | None:
-    if connection.execute(_READS_ONLY).scalar_one():
+def _to_server(session: Session) -> Finding | None:
+    if session.value(_READS_ONLY):
         return of_database(Cause.READ_ONLY, remedy=ONLY_READS)
-    blocker = connection.execute(_BLOCKER).first()
+    blocker = session.first(_BLOCKER)
     if blocker is None:
         return None
     begun = blocker.xact_start

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 from sqlalchemy.schema import SetTableComment
 
 from lineage_store.errors import Cause, DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.admin import distribution
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import attestation, descriptions, partitions, upgrade
 from lineage_store.store.schema.partitions import NOTING_BODIES, SAMPLE_KEY, SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata
@@ -60,22 +60,22 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
         )
     if by_jobs is not None and not 1 <= by_jobs <= MOST_JOBS:
         raise LineageStoreError(f"A partition cannot have {by_jobs} jobs: give 1 to {MOST_JOBS:,}.")
-    with _step(engine) as connection:
-        if not descriptions.up_to_date(connection, upgrade.VERSION_TABLE):
+    with _step(engine) as session:
+        if not descriptions.up_to_date(session, upgrade.VERSION_TABLE):
             raise LineageStoreError(
                 "The views are another release's.", hint="`lineage-store db upgrade` first."
             )
-        if by_jobs and distribution.layout(connection):
+        if by_jobs and distribution.layout(session):
             raise LineageStoreError(
                 "The samples are distributed over the workers of Citus: partitions are for one machine.",
                 hint="docs/citus.md says how they come back to one.",
             )
-        if not _is_to_be_done(connection, by_jobs):
-            _clear(connection)
+        if not _is_to_be_done(session, by_jobs):
+            _clear(session)
             return False
-        if _under_way(connection) != (by_jobs,):
-            _clear(connection)
-            _begin(connection, by_jobs)
+        if _under_way(session) != (by_jobs,):
+            _clear(session)
+            _begin(session, by_jobs)
     for table in SAMPLE_TABLES:
         _fill(engine, table, by_jobs, told)
     pause_s = LOCK_WAIT_MS / 1000
@@ -83,10 +83,10 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
         told("A session has the samples in use for long: the new tables take their place when it ends.")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 10.0)
-    with _step(engine) as connection:
-        connection.exec_driver_sql("SET LOCAL default_statistics_target = 10")
+    with _step(engine) as session:
+        session.change("SET LOCAL default_statistics_target = 10")
         for table in SAMPLE_TABLES:
-            connection.exec_driver_sql(f"ANALYZE {table}")
+            session.change(f"ANALYZE {table}")
     return True
 
 
@@ -95,8 +95,8 @@ def drop_vacated(engine: Engine) -> None:
 
     If long queries keep a sample table locked, log a warning instead: the next removal of jobs tries again.
     """
-    with reading(engine) as connection:
-        if not partitions.is_partitioned(connection):
+    with reading(engine) as session:
+        if not partitions.is_partitioned(session):
             return
     for table in SAMPLE_TABLES:
         if not any(_is_dropped(engine, table) for _ in range(_DROP_TRIES)):
@@ -107,9 +107,9 @@ def drop_vacated(engine: Engine) -> None:
 
 def _is_dropped(engine: Engine, table: str) -> bool:
     try:
-        with writing(engine) as connection:
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
-            partitions.drop_vacated(connection, table)
+        with writing(engine) as session:
+            session.change(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+            partitions.drop_vacated(session, table)
     except DatabaseUnavailableError as error:
         if error.cause != Cause.LOCKED:
             raise
@@ -119,19 +119,19 @@ def _is_dropped(engine: Engine, table: str) -> bool:
 
 
 @contextmanager
-def _step(engine: Engine) -> Iterator[Connection]:
+def _step(engine: Engine) -> Iterator[Session]:
     """Open a transaction of a change of the layout, with the rights of the tables' owner."""
-    with writing(engine) as connection:
-        upgrade.wait_for_turn(connection)
-        owner = connection.exec_driver_sql(
+    with writing(engine) as session:
+        upgrade.wait_for_turn(session)
+        owner = session.value(
             f"SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = '{SAMPLE_TABLES[0]}'::regclass"
-        ).scalar_one()
-        execute_as_written(connection, f"SET LOCAL ROLE {owner}")
-        yield connection
+        )
+        session.change(f"SET LOCAL ROLE {owner}")
+        yield session
 
 
-def _is_to_be_done(connection: Connection, by_jobs: int | None) -> bool:
-    jobs, _ = partitions.layouts(connection).get(SAMPLE_TABLES[0], (None, 0))
+def _is_to_be_done(session: Session, by_jobs: int | None) -> bool:
+    jobs, _ = partitions.layouts(session).get(SAMPLE_TABLES[0], (None, 0))
     if jobs is not None and by_jobs not in (None, jobs):
         raise LineageStoreError(
             f"The samples are partitioned by {jobs:,} jobs already.",
@@ -140,25 +140,25 @@ def _is_to_be_done(connection: Connection, by_jobs: int | None) -> bool:
     return jobs != by_jobs
 
 
-def _under_way(connection: Connection) -> tuple[int | None, ...]:
+def _under_way(session: Session) -> tuple[int | None, ...]:
     """Return the goal of an unfinished change: (jobs per partition,), or (None,) for no partitions; () without one."""
-    if not partitions.is_changing(connection):
+    if not partitions.is_changing(session):
         return ()
     following = f"{SAMPLE_TABLES[-1]}_next"
-    jobs, _ = partitions.layouts(connection, following).get(following, (None, 0))
+    jobs, _ = partitions.layouts(session, following).get(following, (None, 0))
     return (jobs,)
 
 
-def _clear(connection: Connection) -> None:
+def _clear(session: Session) -> None:
     """Remove what an unfinished change has left. CASCADE drops the triggers with their function."""
     for table in SAMPLE_TABLES:
-        connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS note_{table}() CASCADE")
-        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}_next, {table}_changed")
+        session.change(f"DROP FUNCTION IF EXISTS note_{table}() CASCADE")
+        session.change(f"DROP TABLE IF EXISTS {table}_next, {table}_changed")
 
 
-def _begin(connection: Connection, by_jobs: int | None) -> None:
+def _begin(session: Session, by_jobs: int | None) -> None:
     """Make the new tables, and note from now on which rows are written. Waits for running write transactions."""
-    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    schema = session.value("SELECT quote_ident(current_schema())")
     cut = "PARTITION BY RANGE (job_id)" if by_jobs else ""
     for table in SAMPLE_TABLES:
         for statement in (
@@ -172,42 +172,40 @@ def _begin(connection: Connection, by_jobs: int | None) -> None:
                 for event, rows in _EVENTS
             ),
         ):
-            execute_as_written(connection, statement)
-        _make_partitions(connection, table, by_jobs, "SELECT 0 AS job_id")
+            session.change(statement)
+        _make_partitions(session, table, by_jobs, "SELECT 0 AS job_id")
 
 
 def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str], None]) -> None:
     """Copy the samples in the order of job ids, starting behind the last job that an earlier run has copied."""
-    with reading(engine) as connection:
-        done = connection.exec_driver_sql(f"SELECT coalesce(max(job_id), 0) FROM {table}_next").scalar_one()
+    with reading(engine) as session:
+        done = session.value(f"SELECT coalesce(max(job_id), 0) FROM {table}_next")
     while True:
-        with _step(engine) as connection:
-            last, greatest = connection.execute(_NEXT_JOBS, {"after": done, "most": JOBS_AT_A_TIME}).one()
+        with _step(engine) as session:
+            last, greatest = session.one(_NEXT_JOBS, {"after": done, "most": JOBS_AT_A_TIME})
             if last is None:
                 return
             some = f"FROM {table} WHERE job_id > {done} AND job_id <= {last}"
-            _make_partitions(connection, table, by_jobs, f"SELECT job_id {some}")
+            _make_partitions(session, table, by_jobs, f"SELECT job_id {some}")
             # A removed job may have samples left in a partition that is not dropped yet.
             there = "EXISTS (SELECT FROM train_job WHERE id = job_id)"
-            connection.exec_driver_sql(
-                f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {SAMPLE_KEY}"
-            )
+            session.change(f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {SAMPLE_KEY}")
         done = last
         told(f"{table}: copied up to job {last:,} of {greatest:,}, about {last / greatest:.0%}.")
 
 
-def _bring_over(connection: Connection, table: str, by_jobs: int | None) -> int:
+def _bring_over(session: Session, table: str, by_jobs: int | None) -> int:
     """Copy the rows that were noted since the last call into the new table; return how many notes there were."""
-    noted = connection.exec_driver_sql(f"UPDATE {table}_changed SET taken = true").rowcount
+    noted = session.change(f"UPDATE {table}_changed SET taken = true")
     if noted:
         taken = f"(SELECT {SAMPLE_KEY} FROM {table}_changed WHERE taken)"
-        connection.exec_driver_sql(f"ANALYZE {table}_changed")
-        _make_partitions(connection, table, by_jobs, taken)
-        connection.exec_driver_sql(f"DELETE FROM {table}_next WHERE ({SAMPLE_KEY}) IN {taken}")
-        connection.exec_driver_sql(
+        session.change(f"ANALYZE {table}_changed")
+        _make_partitions(session, table, by_jobs, taken)
+        session.change(f"DELETE FROM {table}_next WHERE ({SAMPLE_KEY}) IN {taken}")
+        session.change(
             f"INSERT INTO {table}_next SELECT * FROM {table} WHERE ({SAMPLE_KEY}) IN {taken} ORDER BY {SAMPLE_KEY}"
         )
-        connection.exec_driver_sql(f"DELETE FROM {table}_changed WHERE taken")
+        session.change(f"DELETE FROM {table}_changed WHERE taken")
     return noted
 
 
@@ -215,12 +213,12 @@ def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
     """Replace the old tables by the new ones; return False if they cannot be locked because somebody uses them."""
     many = True
     while many:
-        with _step(engine) as connection:
-            many = sum(_bring_over(connection, table, by_jobs) for table in SAMPLE_TABLES) > FEW_CHANGES
+        with _step(engine) as session:
+            many = sum(_bring_over(session, table, by_jobs) for table in SAMPLE_TABLES) > FEW_CHANGES
     try:
-        with _step(engine) as connection:
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
-            _put_in_place(connection, by_jobs)
+        with _step(engine) as session:
+            session.change(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+            _put_in_place(session, by_jobs)
     except DatabaseUnavailableError as error:
         if error.cause != Cause.LOCKED:
             raise
@@ -228,47 +226,47 @@ def _is_finished(engine: Engine, by_jobs: int | None) -> bool:
     return True
 
 
-def _put_in_place(connection: Connection, by_jobs: int | None) -> None:
+def _put_in_place(session: Session, by_jobs: int | None) -> None:
     """Replace the old tables by the new ones.
 
     Locks are taken in the order in which everybody takes them (views, samples, jobs): else deadlocks with frequent
     readers of views would make this fail again and again.
     """
-    grants = descriptions.grants(connection, SAMPLE_TABLES)
+    grants = descriptions.grants(session, SAMPLE_TABLES)
     writers = [grant.partition(" TO ")[2] for grant in grants if grant.startswith("GRANT INSERT")]
-    descriptions.replace(connection, SAMPLE_TABLES)  # changes nothing, but locks the views
-    connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
-    connection.exec_driver_sql("LOCK TABLE train_job IN SHARE MODE")  # a new job would miss its partitions
+    descriptions.replace(session, SAMPLE_TABLES)  # changes nothing, but locks the views
+    session.change(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ACCESS EXCLUSIVE MODE")
+    session.change("LOCK TABLE train_job IN SHARE MODE")  # a new job would miss its partitions
     for table in SAMPLE_TABLES:
-        _bring_over(connection, table, by_jobs)
-        _make_partitions(connection, table, by_jobs, "SELECT id AS job_id FROM train_job")
-        connection.exec_driver_sql(f"DROP FUNCTION note_{table}() CASCADE")
-        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_before")
-        connection.exec_driver_sql(f"ALTER TABLE {table}_next RENAME TO {table}")
-    descriptions.replace(connection, SAMPLE_TABLES)
+        _bring_over(session, table, by_jobs)
+        _make_partitions(session, table, by_jobs, "SELECT id AS job_id FROM train_job")
+        session.change(f"DROP FUNCTION note_{table}() CASCADE")
+        session.change(f"ALTER TABLE {table} RENAME TO {table}_before")
+        session.change(f"ALTER TABLE {table}_next RENAME TO {table}")
+    descriptions.replace(session, SAMPLE_TABLES)
     for table in SAMPLE_TABLES:
-        connection.exec_driver_sql(f"DROP TABLE {table}_before, {table}_changed")
+        session.change(f"DROP TABLE {table}_before, {table}_changed")
         key = metadata.tables[table].primary_key.name
-        connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
-        connection.execute(SetTableComment(metadata.tables[table]))
-    partitions.drop_functions(connection)
+        session.change(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
+        session.change(SetTableComment(metadata.tables[table]))
+    partitions.drop_functions(session)
     if by_jobs:
-        partitions.create_functions(connection)
-        newest = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM train_job").scalar_one()
-        partitions.ensure(connection, [newest])
+        partitions.create_functions(session)
+        newest = session.value("SELECT coalesce(max(id), 0) FROM train_job")
+        partitions.ensure(session, [newest])
         for role in writers:
             grants += [f"GRANT EXECUTE ON FUNCTION {name} TO {role}" for name in partitions.FUNCTIONS]
     for grant in grants:
-        execute_as_written(connection, grant)
-    attestation.mark(connection, upgrade.VERSION_TABLE)
+        session.change(grant)
+    attestation.mark(session, upgrade.VERSION_TABLE)
 
 
-def _make_partitions(connection: Connection, table: str, by_jobs: int | None, jobs: str) -> None:
+def _make_partitions(session: Session, table: str, by_jobs: int | None, jobs: str) -> None:
     """Make the partitions of a new table for the jobs that the query `jobs` returns; none if `by_jobs` is None."""
     if by_jobs is None:
         return
-    for first in connection.exec_driver_sql(_STARTS.format(jobs=by_jobs, source=jobs)).scalars().all():
-        connection.exec_driver_sql(
+    for first in session.column(_STARTS.format(jobs=by_jobs, source=jobs)):
+        session.change(
             f"CREATE TABLE IF NOT EXISTS {table}_{first} PARTITION OF {table}_next"
             f" FOR VALUES FROM ({first}) TO ({first + by_jobs})"
         )

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Engine, Table, text
+from sqlalchemy import Engine, Table, text
 
 from lineage_store.store.admin.distribution import has_citus
 from lineage_store.store.database.db import reading, writing
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
 MANY_EVENTS = 50_000
@@ -64,43 +65,42 @@ def are_due(engine: Engine) -> bool:
     """
     if engine.dialect.name != "sqlite":
         return False
-    with reading(engine) as connection:
-        made = _number(connection, _MADE)
-        return made >= LEAST_ROWS and made >= 2 * _made_before(connection)
+    with reading(engine) as session:
+        made = _number(session, _MADE)
+        return made >= LEAST_ROWS and made >= 2 * _made_before(session)
 
 
-def _made_before(connection: Connection) -> int:
-    if not _number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"):
+def _made_before(session: Session) -> int:
+    if not _number(session, "SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_stat1'"):
         return 0
-    return _number(connection, _MADE_BEFORE)
+    return _number(session, _MADE_BEFORE)
 
 
-def _number(connection: Connection, query: str) -> int:
-    return int(connection.exec_driver_sql(query).scalar_one())
+def _number(session: Session, query: str) -> int:
+    return int(session.value(query))
 
 
 def gather(engine: Engine) -> None:
     """Gather statistics: on PostgreSQL of the tables that have doubled in size, on SQLite of all tables."""
-    with writing(engine) as connection:
+    with writing(engine) as session:
         if engine.dialect.name == "postgresql":
-            _analyse_grown(connection, _OTHERS)
-            connection.exec_driver_sql(f"SET LOCAL default_statistics_target = {_SAMPLES_TARGET}")
-            _analyse_grown(connection, SAMPLE_TABLES)
+            _analyse_grown(session, _OTHERS)
+            session.change(f"SET LOCAL default_statistics_target = {_SAMPLES_TARGET}")
+            _analyse_grown(session, SAMPLE_TABLES)
             return
-        connection.exec_driver_sql(f"PRAGMA analysis_limit = {_SAMPLED_ROWS}")
+        session.change(f"PRAGMA analysis_limit = {_SAMPLED_ROWS}")
         for table in (*_OTHERS, *SAMPLE_TABLES):
-            connection.exec_driver_sql(f"ANALYZE {table.name}")
-        connection.exec_driver_sql(_FORGET)
-        connection.exec_driver_sql(_REMEMBER, (str(_number(connection, _MADE)),))
+            session.change(f"ANALYZE {table.name}")
+        session.change(_FORGET)
+        session.change(_REMEMBER, (str(_number(session, _MADE)),))
 
 
-def _analyse_grown(connection: Connection, tables: Sequence[Table]) -> None:
+def _analyse_grown(session: Session, tables: Sequence[Table]) -> None:
     """Analyse the tables that have doubled. A large one takes half a minute, and fewer new rows change no plan."""
     named = {"tables": [table.name for table in tables]}
-    grown = list(connection.exec_driver_sql(_GROWN, named).scalars())
-    if has_citus(
-        connection
-    ):  # whose size functions refuse a transaction that has changed rows on several workers
-        grown += connection.execute(_GROWN_ON_WORKERS, {**named, "pages_of_shard": _PAGES_OF_SHARD}).scalars()
+    grown = session.column(_GROWN, named)
+    # Citus's size functions refuse a transaction that has changed rows on several workers: this one has not.
+    if has_citus(session):
+        grown += session.column(_GROWN_ON_WORKERS, {**named, "pages_of_shard": _PAGES_OF_SHARD})
     for name in grown:
-        connection.exec_driver_sql(f"ANALYZE {name}")
+        session.change(f"ANALYZE {name}")

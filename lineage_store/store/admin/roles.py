@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import ProgrammingError
 
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import STATISTICS, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE
@@ -93,9 +93,9 @@ def grant(engine: Engine, roles: Roles) -> str | None:
     """
     found = statements(engine, roles)
     try:
-        with writing(engine) as connection:
-            _refuse_stranger(connection)
-            return _run(connection, found)
+        with writing(engine) as session:
+            _refuse_stranger(session)
+            return _run(session, found)
     except PermissionDeniedError as error:
         raise PermissionDeniedError(error.message, hint=_WHO_GRANTS, cause=error.cause) from error
     except ProgrammingError as error:
@@ -119,20 +119,20 @@ def _missing_on_worker(error: ProgrammingError, roles: Roles) -> LineageStoreErr
     )
 
 
-def _run(connection: Connection, statements: Sequence[str]) -> str | None:
+def _run(session: Session, statements: Sequence[str]) -> str | None:
     """Run statements; return one statement made of those that this user may not run, None if there are none."""
-    left = [statement for statement in statements if not _is_run(connection, statement)]
+    left = [statement for statement in statements if not _is_run(session, statement)]
     return f"DO $limits$ BEGIN {'; '.join(left)}; END $limits$" if left else None
 
 
-def _is_run(connection: Connection, statement: str) -> bool:
+def _is_run(session: Session, statement: str) -> bool:
     """Run a statement; return False for one of `_OF_SUPERUSERS` that this user may not run."""
     # Of functions that are another's, PostgreSQL only warns that nothing was revoked.
-    if statement.startswith(_OF_SUPERUSERS[:2]) and not _is_superuser(connection):
+    if statement.startswith(_OF_SUPERUSERS[:2]) and not _is_superuser(session):
         return False
     try:
-        with connection.begin_nested():
-            execute_as_written(connection, statement)
+        with session.savepoint():
+            session.change(statement)
     except ProgrammingError as error:
         if getattr(error.orig, "sqlstate", None) == _DENIED and statement.startswith(_OF_SUPERUSERS):
             return False
@@ -140,32 +140,32 @@ def _is_run(connection: Connection, statement: str) -> bool:
     return True
 
 
-def _is_superuser(connection: Connection) -> bool:
-    return connection.execute(text("SHOW is_superuser")).scalar() == "on"
+def _is_superuser(session: Session) -> bool:
+    return str(session.value("SHOW is_superuser")) == "on"
 
 
-def writing_functions_of_readers(connection: Connection) -> dict[str, list[str]]:
+def writing_functions_of_readers(session: Session) -> dict[str, list[str]]:
     """Return, for each reader and analyst, the functions that it can call and that write or lock; empty on SQLite."""
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         return {}
     found: dict[str, list[str]] = {}
-    for role, name in connection.execute(_OF_READERS, {"view": _VIEWS[0], "table": _TABLES[0]}):
+    for role, name in session.rows(_OF_READERS, {"view": _VIEWS[0], "table": _TABLES[0]}):
         found.setdefault(role, []).append(name.removeprefix("pg_catalog."))
     return found
 
 
-def _without_writers(connection: Connection, owner: str) -> list[str]:
+def _without_writers(session: Session, owner: str) -> list[str]:
     """Return the statements that leave the functions of `_WRITERS` to superusers; none if they are left already."""
-    if not (writers := connection.execute(_OF_EVERYBODY).scalars().all()):
+    if not (writers := session.column(_OF_EVERYBODY)):
         return []
     upgrades = f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_advisory_xact_lock(bigint) TO {_quoted(owner)}"
     return [upgrades, f"REVOKE EXECUTE ON FUNCTION {', '.join(writers)} FROM PUBLIC"]
 
 
-def _refuse_stranger(connection: Connection) -> None:
+def _refuse_stranger(session: Session) -> None:
     """Raise PermissionDeniedError if this user does not own the tables: PostgreSQL would only warn, not grant."""
     owns = text("SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = CAST(:name AS regclass)")
-    if not connection.execute(owns, {"name": VERSION_TABLE}).scalar():
+    if not session.value(owns, {"name": VERSION_TABLE}):
         raise PermissionDeniedError("The tables belong to another role.")
 
 
@@ -176,13 +176,13 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
             "Only PostgreSQL has roles.",
             hint="A SQLite store is its user's; `lineage-store backup FILE --mode 444` is for others.",
         )
-    with reading(engine) as connection:
-        _refuse_unfit(connection, list(roles))
-        _refuse_owner(connection, [*roles.readers, *roles.analysts])
-        schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
-        parts = partitions.names(connection)
-        owner = roles.owner or connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar_one()
-        writers = _without_writers(connection, owner) if roles.readers or roles.analysts else []
+    with reading(engine) as session:
+        _refuse_unfit(session, list(roles))
+        _refuse_owner(session, [*roles.readers, *roles.analysts])
+        schema, database = session.one(select(func.current_schema(), func.current_database()))
+        parts = partitions.names(session)
+        owner = roles.owner or session.value(_OWNER, {"name": VERSION_TABLE})
+        writers = _without_writers(session, owner) if roles.readers or roles.analysts else []
     place = _Place(_quoted(schema), _quoted(database))
     functions = partitions.FUNCTIONS if parts else ()
     found = [f"REVOKE CREATE ON SCHEMA {place.schema} FROM PUBLIC"]
@@ -210,14 +210,14 @@ def put_limits_back(engine: Engine) -> str | None:
     """
     if engine.dialect.name == "sqlite":
         return None
-    with reading(engine) as connection:
-        database = connection.execute(select(func.current_database())).scalar_one()
-        names = connection.execute(_UNLIMITED, {"view": _VIEWS[0], "table": _TABLES[0]}).scalars().all()
-        owner = connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar_one()
-        writers = _without_writers(connection, owner) if names else []
+    with reading(engine) as session:
+        database = session.value(select(func.current_database()))
+        names = session.column(_UNLIMITED, {"view": _VIEWS[0], "table": _TABLES[0]})
+        owner = session.value(_OWNER, {"name": VERSION_TABLE})
+        writers = _without_writers(session, owner) if names else []
     found = [*writers, *(each for name in names for each in _limits(_quoted(name), _quoted(database)))]
-    with writing(engine) as connection:
-        return _run(connection, found)
+    with writing(engine) as session:
+        return _run(session, found)
 
 
 _OWNER = text("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = CAST(:name AS regclass)")
@@ -230,13 +230,13 @@ def put_back(engine: Engine, granted: Set[tuple[str, str, str]], owner: str | No
     owns the tables. Roles that this server does not have and superusers get nothing, nor does PUBLIC. Return who got
     what, in words.
     """
-    with reading(engine) as connection:
+    with reading(engine) as session:
         plain = text(
             "SELECT rolname FROM pg_roles WHERE NOT rolsuper AND rolname <> current_user AND NOT rolname ^@ 'pg_'"
         )
-        known = set(connection.execute(plain).scalars())
-        schema, database = connection.execute(select(func.current_schema(), func.current_database())).one()
-        parts = partitions.names(connection)
+        known = set(session.column(plain))
+        schema, database = session.one(select(func.current_schema(), func.current_database()))
+        parts = partitions.names(session)
     place = _Place(_quoted(schema), _quoted(database))
     writers = {role for role, name, what in granted if name == _TABLES[0] and what == "INSERT"} & known
     readers = {
@@ -262,9 +262,9 @@ def put_back(engine: Engine, granted: Set[tuple[str, str, str]], owner: str | No
                 f"ALTER FUNCTION {place.schema}.{each} OWNER TO {_quoted(owner)}"
                 for each in partitions.FUNCTIONS
             ]
-    with writing(engine) as connection:
+    with writing(engine) as session:
         for statement in found:
-            execute_as_written(connection, statement)
+            session.change(statement)
     some = (("owner", {owner} & known), ("ingest", writers), ("reader", readers), ("analyst", analysts))
     return tuple(f"{role} ({kind})" for kind, names in some for role in sorted(names, key=str))
 
@@ -342,19 +342,19 @@ def _of_owner(role: str, place: _Place, parts: Sequence[str]) -> list[str]:
     return [temporary, f"GRANT USAGE, CREATE ON SCHEMA {place.schema} TO {role}", *tables, *views, statistics]
 
 
-def _refuse_owner(connection: Connection, readers: Sequence[str]) -> None:
+def _refuse_owner(session: Session, readers: Sequence[str]) -> None:
     """Raise LineageStoreError if a reader owns the tables.
 
     Its grant revokes rights, and PostgreSQL checks foreign keys and runs views with the owner's rights.
     """
-    owner = connection.execute(_OWNER, {"name": VERSION_TABLE}).scalar()
+    owner = session.value(_OWNER, {"name": VERSION_TABLE})
     if owner in readers:
         raise LineageStoreError(
             f"The role {owner!r} owns the tables, and must be able to write them.", hint="Name another role."
         )
 
 
-def _refuse_unfit(connection: Connection, names: Sequence[str]) -> None:
+def _refuse_unfit(session: Session, names: Sequence[str]) -> None:
     if not names:
         raise LineageStoreError("No role is named.", hint="Give --owner, --ingest, --reader or --analyst.")
     if twice := [name for name in names if names.count(name) > 1]:
@@ -362,7 +362,7 @@ def _refuse_unfit(connection: Connection, names: Sequence[str]) -> None:
             f"The role {twice[0]!r} is named twice.", hint="Each needs a role of its own."
         )
     query = text("SELECT rolname, rolsuper FROM pg_roles WHERE rolname = ANY(:names)")
-    known = {row.rolname: row.rolsuper for row in connection.execute(query, {"names": list(names)})}
+    known = {row.rolname: row.rolsuper for row in session.rows(query, {"names": list(names)})}
     for name in names:
         if name not in known:
             raise LineageStoreError(

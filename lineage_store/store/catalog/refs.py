@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamTypeError, TrainJobNotFoundError
 from lineage_store.paths import PathLike, place_of, real_path
+from lineage_store.store.database.session import Session
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeAlias
-
-    from sqlalchemy import Connection
 
     from lineage_store.api.store import Jobs
     from lineage_store.query.jobs import JobRow
@@ -118,36 +117,36 @@ class BaseDir:
     path: Path
 
 
-def find(connection: Connection, base_dir: PathLike) -> BaseDir:
+def find(session: Session, base_dir: PathLike) -> BaseDir:
     """Return the base dir at a path. Raises LineageParamSummaryPathError when the store does not know it."""
     from lineage_store.store.catalog import registry
 
     path = real_path(base_dir)
-    found = registry.base_dir_id(connection, to_stored(str(path)))
+    found = registry.base_dir_id(session, to_stored(str(path)))
     if found is None:
-        raise unknown(connection, path)
+        raise unknown(session, path)
     return BaseDir(found, path)
 
 
-def find_all(connection: Connection, base_dir: PathLike | None) -> list[BaseDir]:
+def find_all(session: Session, base_dir: PathLike | None) -> list[BaseDir]:
     """Return the base dir at a path as a list of one; None: all base dirs of the store. Raises as `find` does."""
     from lineage_store.store.catalog import registry
 
     if base_dir is not None:
-        return [find(connection, base_dir)]
-    return [BaseDir(number, Path(from_stored(path))) for number, path in registry.base_dirs(connection)]
+        return [find(session, base_dir)]
+    return [BaseDir(number, Path(from_stored(path))) for number, path in registry.base_dirs(session)]
 
 
-def unknown(connection: Connection, path: Path) -> LineageParamSummaryPathError:
+def unknown(session: Session, path: Path) -> LineageParamSummaryPathError:
     """Return the error for a base dir that the store does not know: where it was moved to, or the known base dirs."""
     from lineage_store.store.catalog import registry
 
-    if found := registry.moved_to(connection, to_stored(str(path))):
+    if found := registry.moved_to(session, to_stored(str(path))):
         now = from_stored(found[1])
         return LineageParamSummaryPathError(
             f"The base dir {path} was moved to {now}.", hint=f"Ask for {now}."
         )
-    known = ", ".join(from_stored(other) for _, other in registry.base_dirs(connection)) or "none"
+    known = ", ".join(from_stored(other) for _, other in registry.base_dirs(session)) or "none"
     return LineageParamSummaryPathError(
         f"The store does not know the base dir {path}.", hint=f"Ingest it first. Known base dirs: {known}."
     )

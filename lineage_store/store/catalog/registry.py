@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Connection,
     Row,
     bindparam,
     case,
@@ -34,7 +33,8 @@ from lineage_store.plain_values import LARGEST_INTEGER
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store import clock
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.sql import among, among_rows, execute_rows, insert_plain, run, total, upsert
+from lineage_store.store.database.session import Query, Session, among, among_rows, upsert
+from lineage_store.store.database.sql import total
 from lineage_store.store.leases import ALL, Shards
 from lineage_store.store.records import FileKey, KnownFile, NewFile, relative_path
 from lineage_store.store.schema import partitions
@@ -61,53 +61,55 @@ JOBS_AT_ONCE = 1_000
 """Jobs per page of `next_known`."""
 
 
-def base_dirs(connection: Connection) -> list[tuple[int, str]]:
+def base_dirs(session: Session) -> list[tuple[int, str]]:
     """Return every base dir, as (id, stored path), by path."""
     there = select(base_dir.c.id, base_dir.c.path).where(~base_dir.c.leaving)
-    rows = connection.execute(there.order_by(base_dir.c.path))
+    rows = session.rows(there.order_by(base_dir.c.path))
     return [(row.id, row.path) for row in rows]
 
 
-def base_dir_id(connection: Connection, path: str) -> int | None:
+def base_dir_id(session: Session, path: str) -> int | None:
     """Return the id of a base dir by its stored path; None if the store does not know it."""
-    rows = run(connection, _BY_PATH, asked=key(path))
+    rows = session.rows(_BY_PATH, asked=key(path))
     return rows[0][0] if rows else None
 
 
-_BY_PATH = select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked"))
+_BY_PATH = Query(select(base_dir.c.id).where(base_dir.c.path_key == bindparam("asked")))
 
 
-def ensure_base_dir(connection: Connection, path: str, now: datetime, *, leaving: bool = False) -> int:
+def ensure_base_dir(session: Session, path: str, now: datetime, *, leaving: bool = False) -> int:
     """Return the id of a base dir by its stored path; insert the base dir if the store does not know it."""
     row = {"path": path, "path_key": key(path), "created_at": now, "clock_at": now, "leaving": leaving}
-    connection.execute(upsert(connection, base_dir, ["path_key"]), row)
-    ((found,),) = run(connection, _BY_PATH, asked=key(path))
+    session.change(upsert(session, base_dir, ["path_key"]), row)
+    ((found,),) = session.rows(_BY_PATH, asked=key(path))
     return int(found)
 
 
-def job_id(connection: Connection, base_dir_id: int, train_id: str) -> int | None:
+def job_id(session: Session, base_dir_id: int, train_id: str) -> int | None:
     """Return the id of a job by its stored train id; None if the store does not know it."""
-    rows = run(connection, _BY_TRAIN_ID, of_base_dir=base_dir_id, of_train_id=train_id)
+    rows = session.rows(_BY_TRAIN_ID, of_base_dir=base_dir_id, of_train_id=train_id)
     return rows[0][0] if rows else None
 
 
-_BY_TRAIN_ID = select(train_job.c.id).where(
-    train_job.c.base_dir_id == bindparam("of_base_dir"), train_job.c.train_id == bindparam("of_train_id")
+_BY_TRAIN_ID = Query(
+    select(train_job.c.id).where(
+        train_job.c.base_dir_id == bindparam("of_base_dir"), train_job.c.train_id == bindparam("of_train_id")
+    )
 )
 
 
 def known_files(
-    connection: Connection, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
+    session: Session, base_dir_id: int, only: Collection[str] | None = None, shards: Shards = ALL
 ) -> list[KnownFile]:
     """Return the newest generation of every log file of a base dir's shards, or of the jobs `only` in them, by path."""
     query = _KNOWN.where(*shards.conditions(base_dir_id))
     if only is None:
-        return _newest(connection.execute(query))
-    return _newest(connection.execute(query.where(among(connection, train_job.c.train_id, only))))
+        return _newest(session.rows(query))
+    return _newest(session.rows(query.where(among(session, train_job.c.train_id, only))))
 
 
 def next_known(
-    connection: Connection, base_dir_id: int, after: str, upto: str | None, shards: Shards = ALL
+    session: Session, base_dir_id: int, after: str, upto: str | None, shards: Shards = ALL
 ) -> tuple[list[KnownFile], str | None]:
     """Return the known files of the next jobs behind `after`, up to `upto` if given, and the last of these jobs.
 
@@ -117,51 +119,51 @@ def next_known(
     jobs = of_shards.where(train_job.c.train_id > after).order_by(train_job.c.train_id)
     if upto is not None:
         jobs = jobs.where(train_job.c.train_id <= upto)
-    found = connection.execute(jobs.limit(JOBS_AT_ONCE)).all()
-    files = _KNOWN.where(among(connection, log_file.c.job_id, (row.id for row in found)))
-    return _newest(connection.execute(files)), found[-1].train_id if len(found) == JOBS_AT_ONCE else None
+    found = session.rows(jobs.limit(JOBS_AT_ONCE))
+    files = _KNOWN.where(among(session, log_file.c.job_id, (row.id for row in found)))
+    return _newest(session.rows(files)), found[-1].train_id if len(found) == JOBS_AT_ONCE else None
 
 
 def insert_files(
-    connection: Connection, base_dir_id: int, files: Sequence[NewFile], now: datetime
+    session: Session, base_dir_id: int, files: Sequence[NewFile], now: datetime
 ) -> list[KnownFile]:
     """Insert rows for files (and jobs) that the store does not know; return the files as known.
 
     A job that was removed counts as seen for the first time when it was, and so do its log files of that time.
     """
     train_ids = {file.train_id for file in files}
-    seen = clock.not_before_agreed(connection, base_dir_id, now)
-    stones = covering(connection, base_dir_id, train_ids)
+    seen = clock.not_before_agreed(session, base_dir_id, now)
+    stones = covering(session, base_dir_id, train_ids)
     first_seen = {
         train_id: stones[train_id].first_seen_at if train_id in stones else seen for train_id in train_ids
     }
-    jobs = _ensure_jobs(connection, base_dir_id, files, first_seen)
-    next_no = next_numbers(connection, log_file.c.file_no, jobs.values())
+    jobs = _ensure_jobs(session, base_dir_id, files, first_seen)
+    next_no = next_numbers(session, log_file.c.file_no, jobs.values())
     rows = []
     for file in files:
         stone, job = stones.get(file.train_id), jobs[file.train_id]
         covered = stone is not None and file.file_time <= stone.last_file_time
         at = first_seen[file.train_id] if covered else file.first_seen_at or seen
         rows.append(_new_row(file, job, next(next_no[job]), at))
-    execute_rows(connection, upsert(connection, log_file, ["job_id", "name", "generation"]), rows)
-    take_away(connection, base_dir_id, jobs)
+    session.change(upsert(session, log_file, ["job_id", "name", "generation"]), rows)
+    take_away(session, base_dir_id, jobs)
     wanted = {(jobs[file.train_id], file.name, file.generation) for file in files}
     # Not all files of these jobs: a job may have very many, which are registered part by part.
-    these = among_rows(connection, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
-    known = connection.execute(_KNOWN.where(these))
+    these = among_rows(session, (log_file.c.job_id, log_file.c.name), (key[:2] for key in wanted))
+    known = session.rows(_KNOWN.where(these))
     return [KnownFile(*row) for row in known if (row.job_id, row.name, row.generation) in wanted]
 
 
-def registered(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[KnownFile]:
+def registered(session: Session, base_dir_id: int, files: Sequence[NewFile]) -> list[KnownFile]:
     """Return files that were registered lately, as they are known now."""
     of_base_dir = train_job.c.base_dir_id == base_dir_id
     paths = ((file.train_id, file.name) for file in files)
-    these = among_rows(connection, (train_job.c.train_id, log_file.c.name), paths)
-    return _newest(connection.execute(_KNOWN.where(of_base_dir, these)))
+    these = among_rows(session, (train_job.c.train_id, log_file.c.name), paths)
+    return _newest(session.rows(_KNOWN.where(of_base_dir, these)))
 
 
 def next_numbers(
-    connection: Connection, number: Column[int], job_ids: Collection[int]
+    session: Session, number: Column[int], job_ids: Collection[int]
 ) -> Mapping[int, Iterator[int]]:
     """Return, by job, an iterator of numbers for new rows of a table whose column `number` counts rows within a job.
 
@@ -169,26 +171,26 @@ def next_numbers(
     lease keeps others from using the same numbers.
     """
     job_id = number.table.c.job_id
-    greatest = select(job_id, func.max(number)).where(among(connection, job_id, job_ids)).group_by(job_id)
-    taken = {row[0]: row[1] for row in connection.execute(greatest)}
+    greatest = select(job_id, func.max(number)).where(among(session, job_id, job_ids)).group_by(job_id)
+    taken = {row[0]: row[1] for row in session.rows(greatest)}
     return {job: count(taken.get(job, 0) + 1) for job in job_ids}
 
 
-def live_jobs(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> frozenset[str]:
+def live_jobs(session: Session, base_dir_id: int, shards: Shards = ALL) -> frozenset[str]:
     """Return the train ids of the jobs that are live, or have a file with suspect bytes."""
     jobs = select(train_job.c.train_id).where(*shards.conditions(base_dir_id))
     growing = jobs.where(train_job.c.state == JobState.LIVE)
     suspect = jobs.join(log_file).where(UNSETTLED, log_file.c.state == FileState.SUSPECT)
-    return frozenset(connection.execute(growing.union(suspect)).scalars())
+    return frozenset(session.column(growing.union(suspect)))
 
 
-def revision(connection: Connection, base_dir_id: int) -> int:
+def revision(session: Session, base_dir_id: int) -> int:
     """Return the revision of a base dir, which grows with each transaction that changes its jobs; -1 if unknown."""
-    found = connection.execute(select(base_dir.c.revision).where(base_dir.c.id == base_dir_id)).scalar()
+    found = session.value(select(base_dir.c.revision).where(base_dir.c.id == base_dir_id))
     return -1 if found is None else found
 
 
-def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now: datetime) -> None:
+def note_discovery(session: Session, base_dir_id: int, shards: Shards, now: datetime) -> None:
     """Store that a base dir was searched in full for the jobs of some shards.
 
     The base dir's own `discovered_at` becomes the oldest such time of its shards, or NULL if a shard has none.
@@ -196,12 +198,12 @@ def note_discovery(connection: Connection, base_dir_id: int, shards: Shards, now
     lease = ingest_lease.c
     mine = lease.base_dir_id == base_dir_id
     searched = update(ingest_lease).where(mine, lease.shard.in_(shards.numbers))
-    connection.execute(searched.values(searched_at=now))
+    session.change(searched.values(searched_at=now))
     of_all = select(
         case((func.count(lease.searched_at) >= base_dir.c.shards, func.min(lease.searched_at)))
     ).where(mine, lease.shard < base_dir.c.shards)
     this = update(base_dir).where(base_dir.c.id == base_dir_id)
-    connection.execute(this.values(discovered_at=of_all.correlate(base_dir).scalar_subquery()))
+    session.change(this.values(discovered_at=of_all.correlate(base_dir).scalar_subquery()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +220,9 @@ class Unfinished:
     """Open problems."""
 
 
-def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
+def unfinished(session: Session, base_dir_id: int) -> Unfinished:
     """Return what is left of a base dir; reads every pending file and every open problem."""
-    mine, dialect_name = train_job.c.base_dir_id == base_dir_id, connection.dialect.name
+    mine, dialect_name = train_job.c.base_dir_id == base_dir_id, session.kind
     bytes_of_file = log_file.c.size_bytes - log_file.c.byte_offset
     pending = (
         select(
@@ -235,18 +237,19 @@ def unfinished(connection: Connection, base_dir_id: int) -> Unfinished:
     )
     opened = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     problems = select(func.coalesce(func.sum(ingest_problem.c.problems), 0)).where(opened)
-    return Unfinished(*connection.execute(pending).one(), connection.execute(problems).scalar_one())
+    waiting: tuple[int, int, int] = tuple(session.one(pending))
+    return Unfinished(*waiting, session.value(problems))
 
 
-def job_count(connection: Connection, base_dir_id: int) -> int:
+def job_count(session: Session, base_dir_id: int) -> int:
     """Return how many jobs the store has of a base dir; scans them all."""
     mine = train_job.c.base_dir_id == base_dir_id
-    return connection.execute(select(func.count()).select_from(train_job).where(mine)).scalar_one()
+    return session.value(select(func.count()).select_from(train_job).where(mine))
 
 
-def has_jobs(connection: Connection, base_dir_id: int) -> bool:
+def has_jobs(session: Session, base_dir_id: int) -> bool:
     """Return whether the store has any job of a base dir."""
-    ((first,),) = run(connection, FIRST_JOB, asked=base_dir_id)
+    ((first,),) = session.rows(Query(FIRST_JOB), asked=base_dir_id)
     return first is not None
 
 
@@ -254,49 +257,50 @@ FIRST_JOB = select(func.min(train_job.c.train_id)).where(train_job.c.base_dir_id
 """The least train id, found by one index. For LIMIT 1 or EXISTS, PostgreSQL may scan the jobs of all base dirs."""
 
 
-def forget_base_dir(connection: Connection, path: str) -> None:
+def forget_base_dir(session: Session, path: str) -> None:
     """Delete a base dir that has no jobs, by its stored path, if the store knows it."""
-    found = base_dir_id(connection, path)
+    found = base_dir_id(session, path)
     if found is not None:
-        drop_base_dir(connection, found)
+        drop_base_dir(session, found)
 
 
-def drop_base_dir(connection: Connection, base_dir_id: int) -> None:
+def drop_base_dir(session: Session, base_dir_id: int) -> None:
     """Delete a base dir that has no jobs, and its rows in other tables."""
     for table in metadata.sorted_tables:
         if "base_dir_id" in table.c and table is not train_job:
-            connection.execute(delete(table).where(table.c.base_dir_id == base_dir_id))
-    connection.execute(delete(base_dir).where(base_dir.c.id == base_dir_id))
+            session.change(delete(table).where(table.c.base_dir_id == base_dir_id))
+    session.change(delete(base_dir).where(base_dir.c.id == base_dir_id))
 
 
-def discovered_at(connection: Connection, base_dir_id: int) -> datetime | None:
+def discovered_at(session: Session, base_dir_id: int) -> datetime | None:
     """Return when a base dir was last searched in full; None if it never was."""
-    return connection.execute(select(base_dir.c.discovered_at).where(base_dir.c.id == base_dir_id)).scalar()
+    at: datetime | None = session.value(select(base_dir.c.discovered_at).where(base_dir.c.id == base_dir_id))
+    return at
 
 
-def files(connection: Connection, which: ColumnElement[bool]) -> list[KnownFile]:
+def files(session: Session, which: ColumnElement[bool]) -> list[KnownFile]:
     """Return every generation of the log files that meet a condition, by job, name and generation."""
-    return [KnownFile(*row) for row in connection.execute(_KNOWN.where(which))]
+    return [KnownFile(*row) for row in session.rows(_KNOWN.where(which))]
 
 
-def replaced_file(connection: Connection, base_dir_id: int, shards: Shards = ALL) -> FileKey | None:
+def replaced_file(session: Session, base_dir_id: int, shards: Shards = ALL) -> FileKey | None:
     """Return a replaced generation of a log file that still has rows; None if there is none."""
-    found = connection.execute(
+    found = session.first(
         select(log_file.c.job_id, log_file.c.file_no)
         .join_from(log_file, train_job)
         .where(*shards.conditions(base_dir_id), UNSETTLED, log_file.c.state == FileState.REPLACED)
         .limit(1)
-    ).first()
+    )
     return None if found is None else (found.job_id, found.file_no)
 
 
-def with_originals(connection: Connection, copies: Sequence[KnownFile]) -> list[KnownFile]:
+def with_originals(session: Session, copies: Sequence[KnownFile]) -> list[KnownFile]:
     """Return the files, each copy among them with the log file with which it is to be compared."""
     wanted = {(file.job_id, file.copy_of) for file in copies if file.copy_of is not None}
     if not wanted:
         return list(copies)
-    these = among_rows(connection, (log_file.c.job_id, log_file.c.file_no), wanted)
-    found = {file.key: file for file in files(connection, these)}
+    these = among_rows(session, (log_file.c.job_id, log_file.c.file_no), wanted)
+    found = {file.key: file for file in files(session, these)}
     return [
         file if file.copy_of is None else file._replace(original=found.get((file.job_id, file.copy_of)))
         for file in copies
@@ -316,15 +320,15 @@ def _newest(rows: Iterable[Any]) -> list[KnownFile]:
     return [newest[path] for path in sorted(newest)]
 
 
-def note_owners(connection: Connection, base_dir_id: int, owners: Mapping[str, int]) -> None:
+def note_owners(session: Session, base_dir_id: int, owners: Mapping[str, int]) -> None:
     """Store who owns the directories of jobs, by their train ids."""
     for train_id, owner_uid in sorted(owners.items()):
         this = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
-        connection.execute(update(train_job).where(this).values(owner_uid=owner_uid))
+        session.change(update(train_job).where(this).values(owner_uid=owner_uid))
 
 
 def _ensure_jobs(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     files: Sequence[NewFile],
     first_seen: Mapping[str, datetime],
@@ -336,7 +340,7 @@ def _ensure_jobs(
     of_job: dict[str, list[NewFile]] = defaultdict(list)
     for file in files:
         of_job[file.train_id].append(file)
-    jobs = _job_ids(connection, base_dir_id, sorted(of_job))
+    jobs = _job_ids(session, base_dir_id, sorted(of_job))
     state = states.JOB_TRANSITIONS[JobEvent.FOUND].after
     fresh = {"base_dir_id": base_dir_id, "state": state, "source_present": True}
     new = [train_id for train_id in sorted(of_job) if train_id not in jobs]
@@ -352,10 +356,10 @@ def _ensure_jobs(
         for train_id in new
     ]
     if new:
-        insert_plain(connection, train_job, rows)
-        made = _job_ids(connection, base_dir_id, new)
-        if connection.dialect.name != "sqlite":
-            partitions.ensure(connection, made.values())
+        session.insert(train_job, rows)
+        made = _job_ids(session, base_dir_id, new)
+        if session.kind != "sqlite":
+            partitions.ensure(session, made.values())
         jobs |= made
     return jobs
 
@@ -368,9 +372,9 @@ def _seen(files: Sequence[NewFile]) -> dict[str, int]:
     }
 
 
-def _job_ids(connection: Connection, base_dir_id: int, train_ids: list[str]) -> dict[str, int]:
+def _job_ids(session: Session, base_dir_id: int, train_ids: list[str]) -> dict[str, int]:
     query = select(train_job.c.train_id, train_job.c.id).where(train_job.c.base_dir_id == base_dir_id)
-    found = connection.execute(query.where(among(connection, train_job.c.train_id, train_ids)))
+    found = session.rows(query.where(among(session, train_job.c.train_id, train_ids)))
     return {row.train_id: row.id for row in found}
 
 
@@ -411,46 +415,44 @@ _UNREAD = {"closed": False, "unread": True, **dict.fromkeys(_NUMBERS_OF_READING,
 _OF_NO_LOG_FILE = ingest_problem.c.file_no.is_(None)
 
 
-def generations(connection: Connection, base_dir_id: int, train_id: str) -> list[Row[Any]]:
+def generations(session: Session, base_dir_id: int, train_id: str) -> list[Row[Any]]:
     """Return every generation of every log file of a job, by name and generation."""
     mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
     query = select(log_file).join_from(log_file, train_job).where(mine)
-    return list(connection.execute(query.order_by(log_file.c.name, log_file.c.generation)))
+    return list(session.rows(query.order_by(log_file.c.name, log_file.c.generation)))
 
 
-def has_lineage(connection: Connection, job_id: int) -> bool:
+def has_lineage(session: Session, job_id: int) -> bool:
     """Return whether the job has a row of lineage."""
-    return connection.execute(select(lineage.c.job_id).where(lineage.c.job_id == job_id)).first() is not None
+    return session.first(select(lineage.c.job_id).where(lineage.c.job_id == job_id)) is not None
 
 
-def problems_of_job(
-    connection: Connection, base_dir_id: int, train_id: str, job_id: int | None
-) -> Sequence[Any]:
+def problems_of_job(session: Session, base_dir_id: int, train_id: str, job_id: int | None) -> Sequence[Any]:
     """Return the open problems of a job's log files, its directory, and entries in it that are not in the store."""
     directory = relative_path(train_id)
     entry = func.substr(ingest_problem.c.path, 1, len(directory) + 1) == f"{directory}/"
     concerned = _OF_NO_LOG_FILE & ((ingest_problem.c.path == directory) | entry)
     if job_id is not None:
         concerned |= ingest_problem.c.job_id == job_id
-    return _open_problems(connection, base_dir_id, concerned)
+    return _open_problems(session, base_dir_id, concerned)
 
 
 def problems_of_file(
-    connection: Connection, base_dir_id: int, train_id: str, name: str, file: FileKey | None
+    session: Session, base_dir_id: int, train_id: str, name: str, file: FileKey | None
 ) -> Sequence[Any]:
     """Return the open problems of a log file: by its path, and by `file` if the store has it."""
     concerned = _OF_NO_LOG_FILE & (ingest_problem.c.path == relative_path(train_id, name))
     if file is not None:
         concerned |= in_file(ingest_problem, file)
-    return _open_problems(connection, base_dir_id, concerned)
+    return _open_problems(session, base_dir_id, concerned)
 
 
-def _open_problems(connection: Connection, base_dir_id: int, concerned: ColumnElement[bool]) -> Sequence[Any]:
+def _open_problems(session: Session, base_dir_id: int, concerned: ColumnElement[bool]) -> Sequence[Any]:
     ours = (ingest_problem.c.base_dir_id == base_dir_id) & ingest_problem.c.resolved_at.is_(None)
     told = select(
         *(ingest_problem.c[name] for name in ("path", "kind", "reason", "remedy", "count", "bytes"))
     ).distinct()
-    return connection.execute(told.where(ours, concerned).order_by(ingest_problem.c.path)).all()
+    return session.rows(told.where(ours, concerned).order_by(ingest_problem.c.path))
 
 
 # ---- Tombstones of jobs that were removed on purpose: ingest leaves their log files alone
@@ -482,15 +484,15 @@ class Covering(NamedTuple):
     first_seen_at: datetime
 
 
-def covering(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> dict[str, Covering]:
+def covering(session: Session, base_dir_id: int, train_ids: Iterable[str]) -> dict[str, Covering]:
     """Return what the tombstones of jobs, lifted ones too, say of the time before them, by stored train id."""
     mine = select(tombstone.c.train_id, *(tombstone.c[name] for name in Covering._fields))
     here = mine.where(tombstone.c.base_dir_id == base_dir_id, tombstone.c.first_seen_at.is_not(None))
-    rows = connection.execute(here.where(among(connection, tombstone.c.train_id, train_ids)))
+    rows = session.rows(here.where(among(session, tombstone.c.train_id, train_ids)))
     return {row.train_id: Covering(row.last_file_time, row.first_seen_at) for row in rows}
 
 
-def without_removed(connection: Connection, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
+def without_removed(session: Session, base_dir_id: int, files: Sequence[NewFile]) -> list[NewFile]:
     """Return the files whose job has no tombstone, or has a newer file among `files` than its tombstone covers."""
     newest: dict[str, int] = {}
     for file in files:
@@ -500,33 +502,31 @@ def without_removed(connection: Connection, base_dir_id: int, files: Sequence[Ne
     )
     covered = {
         row.train_id
-        for row in connection.execute(mine.where(among(connection, tombstone.c.train_id, newest)))
+        for row in session.rows(mine.where(among(session, tombstone.c.train_id, newest)))
         if newest[row.train_id] <= row.last_file_time
     }
     return [file for file in files if file.train_id not in covered] if covered else list(files)
 
 
-def take_away(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> None:
+def take_away(session: Session, base_dir_id: int, train_ids: Iterable[str]) -> None:
     """Delete the tombstones of jobs that are in the store again."""
     mine = delete(tombstone).where(tombstone.c.base_dir_id == base_dir_id)
-    connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids)))
+    session.change(mine.where(among(session, tombstone.c.train_id, train_ids)))
 
 
-def of_job(connection: Connection, base_dir_id: int, train_id: str) -> Tombstone | None:
+def of_job(session: Session, base_dir_id: int, train_id: str) -> Tombstone | None:
     """Return the tombstone of a job; None if it has none."""
     mine = (tombstone.c.base_dir_id == base_dir_id) & (tombstone.c.train_id == train_id)
-    row = connection.execute(_ALL.where(mine)).first()
+    row = session.first(_ALL.where(mine))
     return None if row is None else Tombstone(*row)
 
 
-def latest(
-    connection: Connection, base_dir_id: int | None = None, *, page: Page = UNPAGED
-) -> list[Tombstone]:
+def latest(session: Session, base_dir_id: int | None = None, *, page: Page = UNPAGED) -> list[Tombstone]:
     """Return a page of the tombstones of a base dir, or of all base dirs, latest first."""
     here = tombstone.c.base_dir_id == base_dir_id
     query = _ALL.where(_THERE if base_dir_id is None else here)
     ordered = query.order_by(tombstone.c.removed_at.desc(), tombstone.c.train_id, tombstone.c.base_dir_id)
-    return [Tombstone(*row) for row in connection.execute(page.of(ordered))]
+    return [Tombstone(*row) for row in session.rows(page.of(ordered))]
 
 
 class Removal(NamedTuple):
@@ -543,34 +543,32 @@ class Removal(NamedTuple):
     """How many of the jobs have not come back, nor were allowed to."""
 
 
-def removals(
-    connection: Connection, base_dir_id: int | None = None, *, page: Page = UNPAGED
-) -> list[Removal]:
+def removals(session: Session, base_dir_id: int | None = None, *, page: Page = UNPAGED) -> list[Removal]:
     """Return a page of the removals of a base dir, or of all base dirs, latest first."""
     here = removal.c.base_dir_id == base_dir_id
     query = _REMOVALS if base_dir_id is None else _REMOVALS.where(here)
-    rows = connection.execute(page.of(query.order_by(removal.c.removed_at.desc(), removal.c.id.desc())))
+    rows = session.rows(page.of(query.order_by(removal.c.removed_at.desc(), removal.c.id.desc())))
     return [Removal(*row) for row in rows]
 
 
-def of_removal(connection: Connection, number: int) -> tuple[int, str, list[str]] | None:
+def of_removal(session: Session, number: int) -> tuple[int, str, list[str]] | None:
     """Return the base dir of a removal, as id and stored path, and those of its jobs that have not come back, nor were
     allowed to; None if there is no such removal."""
     known = select(base_dir.c.id, base_dir.c.path).join(removal, removal.c.base_dir_id == base_dir.c.id)
-    place = connection.execute(known.where(removal.c.id == number, ~base_dir.c.leaving)).first()
+    place = session.first(known.where(removal.c.id == number, ~base_dir.c.leaving))
     if place is None:
         return None
     jobs = select(tombstone.c.train_id).where(tombstone.c.removal_id == number, ~tombstone.c.lifted)
-    return place.id, place.path, list(connection.execute(jobs.order_by(tombstone.c.train_id)).scalars())
+    return place.id, place.path, list(session.column(jobs.order_by(tombstone.c.train_id)))
 
 
-def removed_among(connection: Connection, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
+def removed_among(session: Session, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
     """Return which of the jobs have a tombstone."""
     mine = select(tombstone.c.train_id).where(tombstone.c.base_dir_id == base_dir_id, ~tombstone.c.lifted)
-    return set(connection.execute(mine.where(among(connection, tombstone.c.train_id, train_ids))).scalars())
+    return set(session.column(mine.where(among(session, tombstone.c.train_id, train_ids))))
 
 
-def by_policy(connection: Connection, path: str | None = None) -> list[dict[str, Any]]:
+def by_policy(session: Session, path: str | None = None) -> list[dict[str, Any]]:
     """Return, per base dir (or of one stored path) and policy, how many removed jobs there are and the last removal."""
     counted = func.count().label("jobs"), func.max(tombstone.c.removed_at).label("last_removed_at")
     named = func.substr(tombstone.c.reason, len(BY_POLICY) + 1).label("policy")
@@ -583,7 +581,7 @@ def by_policy(connection: Connection, path: str | None = None) -> list[dict[str,
     )
     if path is not None:
         wanted = wanted.where(base_dir.c.path == path)
-    return [dict(row) for row in connection.execute(wanted).mappings()]
+    return [dict(row) for row in [row._mapping for row in session.rows(wanted)]]
 
 
 # A subquery, because for a join SQLite would start from the base dirs and sort all their tombstones.
@@ -607,16 +605,16 @@ _REMOVALS = (
 # same digest of its first frame.
 
 
-def moved_to(connection: Connection, path: str) -> tuple[int, str] | None:
+def moved_to(session: Session, path: str) -> tuple[int, str] | None:
     """Return the base dir, as (id, stored path), that was at `path` before it was moved; None if there is none."""
     moved = select(base_dir.c.id, base_dir.c.path, base_dir.c.moved_from).where(
         base_dir.c.moved_from.is_not(None)
     )
-    rows = connection.execute(moved.where(~base_dir.c.leaving).order_by(base_dir.c.id))
+    rows = session.rows(moved.where(~base_dir.c.leaving).order_by(base_dir.c.id))
     return next(((row.id, row.path) for row in rows if path in json.loads(row.moved_from)), None)
 
 
-def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
+def same_jobs(session: Session, base_dir_id: int) -> Mapping[int, int]:
     """Return, by the id of each other base dir that also has jobs of this one, how many."""
     mine, other = train_job.alias("mine"), train_job.alias("other")
     file, again = log_file.alias("file"), log_file.alias("again")
@@ -631,14 +629,14 @@ def same_jobs(connection: Connection, base_dir_id: int) -> Mapping[int, int]:
         .where(again.c.fingerprint == here.c.fingerprint)
         .group_by(other.c.base_dir_id)
     )
-    return {row[0]: row[1] for row in connection.execute(found)}
+    return {row[0]: row[1] for row in session.rows(found)}
 
 
-def known_twice(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
+def known_twice(session: Session, base_dir_id: int | None = None) -> Iterator[Finding]:
     """Yield a finding for each pair of base dirs that have jobs in common: for all base dirs, or those of one."""
-    paths = {number: from_stored(path) for number, path in base_dirs(connection)}
+    paths = {number: from_stored(path) for number, path in base_dirs(session)}
     asked = paths if base_dir_id is None else [base_dir_id]
     for number in asked if len(paths) > 1 else ():
-        for other, jobs in same_jobs(connection, number).items():
+        for other, jobs in same_jobs(session, number).items():
             if base_dir_id is not None or number < other:
                 yield finding("known_twice", paths[number], jobs=jobs, other=paths[other])

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Connection,
     Select,
     Subquery,
     and_,
@@ -38,7 +37,7 @@ from lineage_store.findings import Finding, finding
 from lineage_store.plugins import SCALAR
 from lineage_store.states import JobState
 from lineage_store.store import clock
-from lineage_store.store.database.db import database_time
+from lineage_store.store.database.session import Session
 from lineage_store.store.database.sql import UtcTime, total
 from lineage_store.store.leases import ALL, Shards
 from lineage_store.store.schema.tables import (
@@ -107,7 +106,7 @@ class Expired(NamedTuple):
 
 
 def expired(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     settings: Settings,
     now: datetime,
@@ -122,7 +121,7 @@ def expired(
     """
     if not _removes_jobs(settings):
         return []
-    job = _named(connection.dialect.name, base_dir_id, settings, now).subquery()
+    job = _named(session.kind, base_dir_id, settings, now).subquery()
     here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
     wanted = select(*(job.c[name] for name in Expired._fields)).where(here)
     if not shards.are_all:
@@ -131,11 +130,11 @@ def expired(
     if after is not None:
         place = tuple_(job.c.counts_from, job.c.id)
         wanted = wanted.where(place > tuple_(literal(after.counts_from, UtcTime()), literal(after.id)))
-    rows = connection.execute(wanted.order_by(job.c.counts_from, job.c.id).limit(limit))
+    rows = session.rows(wanted.order_by(job.c.counts_from, job.c.id).limit(limit))
     return [Expired._make(row) for row in rows]
 
 
-def waiting(connection: Connection, base_dir_id: int | None = None) -> Iterator[Finding]:
+def waiting(session: Session, base_dir_id: int | None = None) -> Iterator[Finding]:
     """Yield what policies wait for in a base dir, or in all: jobs that a person may let go, a clock that is wrong.
 
     Subjects are stored paths. What was stored of the clock is no finding any more once the clock is right.
@@ -145,9 +144,9 @@ def waiting(connection: Connection, base_dir_id: int | None = None) -> Iterator[
         base_dir.c.waits_since.is_not(None), ~base_dir.c.leaving
     )
     here = rests if base_dir_id is None else rests.where(base_dir.c.id == base_dir_id)
-    for row in connection.execute(here.order_by(base_dir.c.path)).all():
+    for row in session.rows(here.order_by(base_dir.c.path)):
         about = {"path": from_stored(row.path), "since": row.waits_since}
-        off_s = clock.off_s(connection, row.id, database_time(connection))
+        off_s = clock.off_s(session, row.id, session.now())
         if row.clock_off_s is not None and off_s is not None:
             words = {"off": clock.in_words(off_s), "agreed_at": row.clock_at}
             yield finding("clock_disagrees", row.path, **about, **words)
@@ -155,13 +154,13 @@ def waiting(connection: Connection, base_dir_id: int | None = None) -> Iterator[
             yield finding("jobs_wait", row.path, jobs=row.jobs_waiting, **about)
 
 
-def count_expired(connection: Connection, base_dir_id: int, settings: Settings, now: datetime) -> int:
+def count_expired(session: Session, base_dir_id: int, settings: Settings, now: datetime) -> int:
     """Return how many jobs of a base dir, of all its shards, the policies name."""
     if not _removes_jobs(settings):
         return 0
-    job = _named(connection.dialect.name, base_dir_id, settings, now).subquery()
+    job = _named(session.kind, base_dir_id, settings, now).subquery()
     here = and_(job.c.base_dir_id == base_dir_id, job.c.policy.is_not(None))
-    return connection.execute(select(func.count()).where(here)).scalar_one()
+    return session.value(select(func.count()).where(here))
 
 
 def _named(dialect_name: str, base_dir_id: int, settings: Settings, now: datetime) -> Select[Any]:
@@ -304,7 +303,7 @@ class Removable(NamedTuple):
 
 
 def removable(
-    connection: Connection, base_dir_id: int, rules: Rules, now: datetime, *, limit: int, after: int = 0
+    session: Session, base_dir_id: int, rules: Rules, now: datetime, *, limit: int, after: int = 0
 ) -> list[Removable]:
     """Return the next `limit` jobs that the rules name with an id greater than `after`, by id."""
     behind = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.id > after)
@@ -316,22 +315,22 @@ def removable(
         wanted = wanted.where(~train_job.c.source_present)
     if rules.among is not None:
         wanted = wanted.where(train_job.c.id.in_(rules.among.order_by(None)))
-    rows = connection.execute(wanted.order_by(train_job.c.id).limit(limit))
+    rows = session.rows(wanted.order_by(train_job.c.id).limit(limit))
     return [Removable._make(row) for row in rows]
 
 
-def all_and_live(connection: Connection, base_dir_ids: Sequence[int]) -> tuple[int, int]:
+def all_and_live(session: Session, base_dir_ids: Sequence[int]) -> tuple[int, int]:
     """Return how many jobs some base dirs have, and how many of them are live."""
     mine = train_job.c.base_dir_id.in_(base_dir_ids)
     counted = select(train_job.c.state, func.count().label("jobs")).where(mine).group_by(train_job.c.state)
-    by_state = {row.state: row.jobs for row in connection.execute(counted)}
+    by_state = {row.state: row.jobs for row in session.rows(counted)}
     return sum(by_state.values()), by_state.get(JobState.LIVE, 0)
 
 
-def any_present(connection: Connection, base_dir_id: int) -> bool:
+def any_present(session: Session, base_dir_id: int) -> bool:
     """Return whether any log file of the base dir was on disk when ingest last looked."""
     mine = (train_job.c.base_dir_id == base_dir_id) & train_job.c.source_present
-    return connection.execute(select(train_job.c.id).where(mine).limit(1)).first() is not None
+    return session.first(select(train_job.c.id).where(mine).limit(1)) is not None
 
 
 def without_life_since(cutoff: datetime) -> ColumnElement[bool]:
@@ -374,7 +373,7 @@ class Thinnable(NamedTuple):
 
 
 def thinnable(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     settings: Settings,
     now: datetime,
@@ -388,7 +387,7 @@ def thinnable(
 
     With `only`, return this series if the policy still names it.
     """
-    if not settings.keep_every_step_days or clock.off_s(connection, base_dir_id, now) is not None:
+    if not settings.keep_every_step_days or clock.off_s(session, base_dir_id, now) is not None:
         return []
     old = without_life_since(now - timedelta(days=settings.keep_every_step_days))
     job, row = train_job.c, series.c
@@ -407,4 +406,4 @@ def thinnable(
         wanted = wanted.where(*(column == value for column, value in zip(this, only, strict=True)))
     elif after != (0, 0):
         wanted = wanted.where(tuple_(*this) > tuple_(*map(literal, after)))
-    return [Thinnable._make(row) for row in connection.execute(wanted.order_by(*this).limit(limit))]
+    return [Thinnable._make(row) for row in session.rows(wanted.order_by(*this).limit(limit))]

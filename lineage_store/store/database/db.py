@@ -14,11 +14,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, event, select
+from sqlalchemy import Connection, Engine, Select, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoConnectionFreeError
@@ -37,7 +36,8 @@ from lineage_store.errors import (
 from lineage_store.store.database import connections
 from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.failures import cause_of, is_damage
-from lineage_store.store.database.sql import driver_errors, share_compiled, time_now
+from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import driver_errors, share_compiled
 from lineage_store.texts import shown, shown_url, without_passwords
 
 _WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
@@ -149,13 +149,13 @@ def require_writable(engine: Engine) -> None:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def reading(engine: Engine) -> Iterator[Session]:
     """Run a read transaction, which sees one consistent snapshot. Raises DatabaseUnavailableError."""
     with _failures_named(engine), engine.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin(), cancellable(connection):
-            yield connection
+            yield Session(connection)
 
 
 def connected(engine: Engine) -> PoolProxiedConnection:
@@ -165,7 +165,7 @@ def connected(engine: Engine) -> PoolProxiedConnection:
 
 
 @contextmanager
-def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
+def writing(engine: Engine, *, synced: bool = True) -> Iterator[Session]:
     """Run a write transaction: commit at the end of the block, roll back on an error.
 
     When COMMIT fails, it is unknown whether the database committed. The connection is closed then, so that the database
@@ -181,7 +181,7 @@ def writing(engine: Engine, *, synced: bool = True) -> Iterator[Connection]:
     with _failures_named(engine), engine.connect() as connection:
         connection = connection.execution_options(**{_WRITE: True, _SYNCED: synced})
         with connection.begin() as transaction:
-            yield connection
+            yield Session(connection)
             try:
                 transaction.commit()
             except BaseException:
@@ -199,14 +199,6 @@ def note_write(engine: Engine) -> None:
 def last_write(engine: Engine) -> object:
     """Return an object that is another one after each write by this engine; None before the first write."""
     return engine.get_execution_options()[_WRITES][0]
-
-
-def database_time(connection: Connection) -> datetime:
-    """Return the time of the database's clock, the only one that all hosts share. UTC."""
-    return connection.execute(_NOW[connection.dialect.name]).scalar_one()
-
-
-_NOW = {name: select(time_now(name)) for name in ("sqlite", "postgresql")}
 
 
 def safe_url(url: str | URL) -> str:

@@ -1,10 +1,8 @@
-"""Statements that are compiled once and then run by the driver itself, without SQLAlchemy's execution.
+"""What SQL of SQLite and PostgreSQL has in common, and what of it differs.
 
-In: an open connection and a `Select`; pass the same object each time, because compiled statements are cached by it.
-Out: the driver's rows: integers, floats and text need no further conversion. Promises: the statement is the one that
-SQLAlchemy would run, on the same connection, in the same transaction, with the same errors; SQLAlchemy's events are not
-sent. Why: with SQLAlchemy's execution a page takes 1.4 to 1.7x as long (page-*-sqlite-100k), because binding a
-statement and describing its rows takes longer than finding them.
+In: the kind of database (the name of its dialect), columns, values. Out: conditions on many values, sums, clocks and
+column types that mean the same on both; and the cache of compiled statements that all engines share. Does not know how
+a statement is run (`session`), nor tables.
 """
 
 from __future__ import annotations
@@ -12,12 +10,10 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache, lru_cache
-from operator import itemgetter
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -26,71 +22,29 @@ from sqlalchemy import (
     BindParameter,
     Boolean,
     ColumnElement,
-    Connection,
     DateTime,
     Dialect,
     Double,
     Engine,
-    Insert,
     Integer,
     LargeBinary,
-    Select,
-    Table,
     Text,
     TypeDecorator,
-    Update,
-    UpdateBase,
     any_,
     bindparam,
     cast,
     func,
-    insert,
     literal_column,
     select,
     tuple_,
     type_coerce,
-    update,
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 from lineage_store.plain_values import LARGEST_INTEGER
-
-_REMEMBERED = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """The text and the parameters of a compiled statement, as a driver takes them."""
-
-    text: str
-    values: Mapping[str, Any]
-    """The values of the parameters, by name."""
-    places: Sequence[str] | None
-    """The names of the parameters in order, if the text has only `?` for them; else None."""
-
-    def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any] | tuple[Any, ...]:
-        """Return the values as the driver takes them, with those in `given` in place of the statement's own."""
-        values = {**self.values, **given}
-        return values if self.places is None else tuple([values[name] for name in self.places])
-
-
-def run(connection: Connection, select: Select[Any], **given: object) -> list[tuple[Any, ...]]:
-    """Return the rows of a SELECT; `given` are values of parameters by name. Raises SQLAlchemy's DBAPIError."""
-    statement, failure = statement_of(select, connection.dialect), connection.dialect.loaded_dbapi.Error
-    cursor: Any = connection.connection.cursor()
-    try:
-        cursor.execute(statement.text, statement.arguments(given))
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    except failure as error:
-        if connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, cursor):
-            connection.invalidate(error)  # else the end of the transaction would fail too, and hide the cause
-        raise DBAPIError.instance(statement.text, None, error, failure, dialect=connection.dialect) from error
-    cursor.close()
-    return rows
 
 
 @contextmanager
@@ -101,31 +55,6 @@ def driver_errors(dialect: Dialect, statement: str | None = None) -> Iterator[No
         yield
     except failure as error:
         raise DBAPIError.instance(statement, None, error, failure, dialect=dialect) from error
-
-
-def execute_as_written(connection: Connection, statement: str) -> None:
-    """Execute a statement without parameters, whose names may contain a %."""
-    connection.exec_driver_sql(statement, execution_options={"no_parameters": True})
-
-
-def statement_of(select: Select[Any], dialect: Dialect) -> Statement:
-    """Return a SELECT compiled for the kind of database; each list of values gets a parameter per value."""
-    return _statement_of(select, of_kind(dialect))
-
-
-def of_kind(dialect: Dialect) -> Dialect:
-    """Return one dialect for all engines of the same kind: they share compiled statements, and no cache keeps them."""
-    return _OF_KIND.setdefault(dialect.name, dialect)
-
-
-_OF_KIND: dict[str, Dialect] = {}
-
-
-@lru_cache(_REMEMBERED)
-def _statement_of(select: Select[Any], dialect: Dialect) -> Statement:
-    compiled = select.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
-    assert isinstance(compiled, SQLCompiler)
-    return Statement(str(compiled), compiled.params, compiled.positiontup)
 
 
 # ---- Compiled statements, shared by all engines of a process
@@ -163,111 +92,10 @@ def share_compiled(engine: Engine) -> None:
     engine.update_execution_options(compiled_cache=_COMPILED)
 
 
-# ---- SQL that differs between SQLite and PostgreSQL, and statements for many rows
-# In: a connection or the name of a dialect; a table or a statement; rows or values. Out: upserts, conditions on many
-# values, sums and clocks in the dialect's SQL; or the rows are written. Promises: the database receives the values
-# that SQLAlchemy's own execution would send.
+# ---- SQL that differs between SQLite and PostgreSQL
 
 
 T = TypeVar("T")
-
-_MANY_ROWS = 100
-"""From this many rows on, PostgreSQL gets a COPY: as fast as INSERTs for two rows, five times as fast for thousands."""
-
-
-def upsert(connection: Connection, table: Table, keys: Sequence[str], changing: Sequence[str] = ()) -> Any:
-    """Return an INSERT that sets the columns `changing` of an existing row with the same `keys`; none: it stays."""
-    return _upsert(connection.dialect.name, table, tuple(keys), tuple(changing))
-
-
-@cache
-def _upsert(dialect_name: str, table: Table, keys: Sequence[str], changing: Sequence[str]) -> Any:
-    if dialect_name == "sqlite":
-        from sqlalchemy.dialects import sqlite as dialect
-    else:
-        from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]  # slow to import
-    statement: Any = dialect.insert(table)
-    if not changing:
-        return statement.on_conflict_do_nothing(index_elements=list(keys))
-    changed = {name: statement.excluded[name] for name in changing}
-    return statement.on_conflict_do_update(index_elements=list(keys), set_=changed)
-
-
-def insert_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, all of which have the keys of the first. Raises SQLAlchemy's IntegrityError for an existing key."""
-    if len(rows) >= _MANY_ROWS and connection.dialect.name == "postgresql":
-        copy_rows(connection, table, rows)
-    elif rows:
-        execute_rows(connection, _insert(table), rows)
-
-
-@cache
-def _insert(table: Table) -> Insert:
-    return insert(table)
-
-
-def update_by_key(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Update one row of the table per given row.
-
-    Args:
-        rows: each with a value `of_<column>` for each column of the key, by which the row is found, and the new values
-            of other columns by their names; all have the keys of the first.
-    """
-    if rows:
-        execute_rows(connection, _update(table, tuple(rows[0])), rows)
-
-
-@cache
-def _update(table: Table, names: Sequence[str]) -> Update:
-    columns: dict[str, Any] = {name: bindparam(name) for name in names if not name.startswith("of_")}
-    key = [table.c[name.removeprefix("of_")] == bindparam(name) for name in names if name.startswith("of_")]
-    return update(table).where(*key).values(columns)
-
-
-def execute_rows(connection: Connection, statement: UpdateBase, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Execute a statement once per row; return how many rows of the table were affected in all.
-
-    SQLAlchemy would process each value of each row. Here only points in time are converted, because the drivers take
-    all other values unchanged. The compiled statement is cached by identity: pass the same object each time.
-
-    Args:
-        rows: at least one; all have the keys of the first.
-    """
-    compiled = _compiled(statement, of_kind(connection.dialect), tuple(rows[0]))
-    return connection.exec_driver_sql(compiled.text, compiled.parameters(rows)).rowcount
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    text: str
-    positions: tuple[str, ...] | None
-    """The names of the parameters in order, if the driver takes them by position; else None."""
-    conversions: Mapping[str, Callable[[Any], Any]]
-
-    def parameters(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        if self.conversions:
-            rows = [
-                {**row, **{name: convert(row[name]) for name, convert in self.conversions.items()}}
-                for row in rows
-            ]
-        if self.positions is None:
-            return list(rows)
-        values = itemgetter(*self.positions)  # returns a tuple, because there are at least two
-        return [values(row) for row in rows]
-
-
-@lru_cache(maxsize=256)
-def _compiled(statement: UpdateBase, dialect: Dialect, names: Sequence[str]) -> _Compiled:
-    compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
-    convert = UtcTime().bind_processor(dialect)
-    instants = (name for name, bind in compiled.binds.items() if isinstance(bind.type, UtcTime))
-    conversions = dict.fromkeys(instants, convert) if convert and compiled.positional else {}
-    return _Compiled(str(compiled), tuple(compiled.positiontup) if compiled.positional else None, conversions)
-
-
-def among(connection: Connection, column: ColumnElement[T], values: Iterable[T]) -> ColumnElement[bool]:
-    """Return the condition that a column has one of some values: like IN (…), with one parameter for all values."""
-    return one_of(connection.dialect.name, column, listed(connection.dialect.name, values))
 
 
 def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> ColumnElement[bool]:
@@ -277,24 +105,15 @@ def one_of(dialect_name: str, column: ColumnElement[T], values: object) -> Colum
     return column == any_(type_coerce(values, ARRAY(column.type)))
 
 
-def among_rows(
-    connection: Connection, columns: Sequence[ColumnElement[Any]], rows: Iterable[Sequence[int | str]]
-) -> ColumnElement[bool]:
-    """Return the condition that columns together equal one of some rows: like (a, b) IN ((1, 2), …), for any number."""
-    dialect_name = connection.dialect.name
-    values = listed_rows(dialect_name, len(columns), rows)
-    parameters: list[BindParameter[Any]] = [bindparam(None, value, unique=True) for value in values.values()]
-    return _rows_in(dialect_name, columns, parameters)
-
-
 def one_of_rows(dialect_name: str, columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
     """Return the condition of `among_rows` for a cached statement; `listed_rows` returns its parameters."""
-    return _rows_in(dialect_name, columns, list(map(bindparam, _row_names(dialect_name, len(columns)))))
+    return rows_in(dialect_name, columns, list(map(bindparam, _row_names(dialect_name, len(columns)))))
 
 
-def _rows_in(
+def rows_in(
     dialect_name: str, columns: Sequence[ColumnElement[Any]], parameters: Sequence[BindParameter[Any]]
 ) -> ColumnElement[bool]:
+    """Return the condition that columns together equal one of the rows in `parameters`, as `listed_rows` gives them."""
     if dialect_name == "sqlite":
         each = func.json_each(parameters[0]).table_valued("value").c.value
         items: Any = select(*(func.json_extract(each, f"$[{n}]") for n in range(len(columns))))
@@ -355,43 +174,6 @@ def time_in(dialect_name: str, seconds: ColumnElement[float]) -> ColumnElement[d
     if dialect_name == "sqlite":
         return func.strftime("%Y-%m-%dT%H:%M:%fZ", "now", seconds.op("||")(" seconds"), type_=UtcTime())
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-
-
-# ---- PostgreSQL's COPY: many rows in or out at once, instead of one statement and answer per row
-# In: a connection, a table, names of its columns, and bytes or rows; or a COPY statement. Out: rows of the table (a
-# key that exists already is an error); or the bytes of the statement's rows. Promises: failures are SQLAlchemy's
-# errors, as those of any other statement. Does not know what the table means.
-
-
-def copying(
-    connection: Connection, table: Table, names: Sequence[str], form: str = "TEXT"
-) -> AbstractContextManager[Any]:
-    """Open a COPY into the columns `names`: write bytes of the format, or rows of values. Raises DBAPIError."""
-    columns = ", ".join(f'"{name}"' for name in names)
-    return _copy(connection, f"COPY {table.name} ({columns}) FROM STDIN (FORMAT {form})")
-
-
-@contextmanager
-def copied(connection: Connection, statement: str) -> Iterator[Iterator[bytes]]:
-    """Run a COPY … TO STDOUT; yield its bytes, message by message. Raises DBAPIError."""
-    with _copy(connection, statement) as source:
-        yield iter(source)
-
-
-def copy_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows, at least one, that all name the same columns. Raises DBAPIError."""
-    names = tuple(rows[0])
-    with copying(connection, table, names) as sink:
-        for row in rows:
-            sink.write_row([row[name] for name in names])
-
-
-@contextmanager
-def _copy(connection: Connection, statement: str) -> Iterator[Any]:
-    with driver_errors(connection.dialect, statement):
-        cursor: Any = connection.connection.cursor()
-        with cursor, cursor.copy(statement) as copy:
-            yield copy
 
 
 # ---- Column types that mean the same on SQLite and PostgreSQL, and the part of a text that an index contains

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row
+from sqlalchemy import Engine, Row
 
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import THE_STANDBY, Finding, finding
 from lineage_store.store.database.db import last_write, note_write, reading, safe_url
+from lineage_store.store.database.session import Session
 
 WRITTEN = """
 SELECT pg_wal_lsn_diff(
@@ -54,8 +55,8 @@ class Standby:
             return False
         if self._wanted[0] is not write:
             self._wanted = write, written
-        with reading(self.engine) as connection:
-            lacks = connection.exec_driver_sql(_LACKS, (self._wanted[1],)).scalar_one()
+        with reading(self.engine) as session:
+            lacks = session.value(_LACKS, (self._wanted[1],))
         if not lacks:
             self._has = write
         return bool(lacks)
@@ -73,24 +74,24 @@ class Standby:
     def is_copy(self) -> bool:
         """Return whether the standby has the primary's database; True if the primary does not answer."""
         try:
-            with reading(self._primary) as connection:
-                wanted = _database(connection)
+            with reading(self._primary) as session:
+                wanted = _database(session)
         except DatabaseUnavailableError:
             return True
-        with reading(self.engine) as connection:
-            return _database(connection) == wanted
+        with reading(self.engine) as session:
+            return _database(session) == wanted
 
     def _written(self) -> int | None:
         """Return the primary's position in the write-ahead log, in bytes; None if it does not answer."""
         try:
-            with reading(self._primary) as connection:
-                return int(connection.exec_driver_sql(WRITTEN).scalar_one())
+            with reading(self._primary) as session:
+                return int(session.value(WRITTEN))
         except DatabaseUnavailableError:
             return None
 
 
-def _database(connection: Connection) -> tuple[object, ...]:
-    return tuple(connection.exec_driver_sql(_DATABASE).one())
+def _database(session: Session) -> tuple[object, ...]:
+    return tuple(session.one(_DATABASE))
 
 
 # ---- How far a standby is behind its primary
@@ -159,5 +160,5 @@ def look(primary: Engine, standby: Engine, *, within_s: float) -> Replay:
 
 
 def _ask(engine: Engine, question: str) -> Row[Any]:
-    with reading(engine) as connection:
-        return connection.exec_driver_sql(question).one()
+    with reading(engine) as session:
+        return session.one(question)

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
-from sqlalchemy import Connection, PrimaryKeyConstraint, UniqueConstraint, text
+from sqlalchemy import PrimaryKeyConstraint, UniqueConstraint, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from lineage_store.errors import Cause, PermissionDeniedError
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import descriptions, partitions
 from lineage_store.store.schema.tables import STATISTICS, exists_on, metadata
 from lineage_store.store.schema.views import VIEWS
@@ -30,7 +31,7 @@ from lineage_store.texts import escaped
 
 Key = tuple[str, str]
 """The kind and the name of an object."""
-Make = Callable[[Connection], None]
+Make = Callable[[Session], None]
 """Makes the tables of one revision, and of HEAD the views, in an empty database or schema."""
 
 
@@ -60,14 +61,14 @@ class Attested:
         )
 
 
-def examine(connection: Connection, version_table: str, *, make: Make | None = None) -> Attested:
+def examine(session: Session, version_table: str, *, make: Make | None = None) -> Attested:
     """Compare the catalog with that of this release; with `make`, with what that makes: the tables of an older one.
 
     On PostgreSQL, what the digest alone can tell is told as `OTHER_WORDS`.
     """
-    if connection.dialect.name == "sqlite":
-        return _examine_sqlite(connection, version_table, make)
-    return _examine_postgresql(connection, version_table)
+    if session.kind == "sqlite":
+        return _examine_sqlite(session, version_table, make)
+    return _examine_postgresql(session, version_table)
 
 
 # --- SQLite ---------------------------------------------------------------------------------------------------------
@@ -88,9 +89,9 @@ _CALL = re.compile(r"(?!in\b|and\b|or\b|not\b)\b\w+\s*\(", re.IGNORECASE)
 _COLLATIONS = frozenset({"BINARY", "NOCASE", "RTRIM"})
 
 
-def _examine_sqlite(connection: Connection, version_table: str, make: Make | None) -> Attested:
+def _examine_sqlite(session: Session, version_table: str, make: Make | None) -> Attested:
     expected = _expected(version_table) if make is None else _made_in_memory(make)
-    rows = connection.exec_driver_sql(_SCHEMA).all()
+    rows = session.rows(_SCHEMA)
     found = {(row.type, row.name): row.sql for row in rows}
     changed = {key for key in expected if key in found and _normal(found[key] or "") != expected[key]}
     own, foreign = set[Key](), set[Key]()
@@ -102,7 +103,7 @@ def _examine_sqlite(connection: Connection, version_table: str, make: Make | Non
         is_own = is_own and not name.startswith("sqlite_")
         (own if is_own else foreign).add((kind, name))
     if own:
-        acting = {("index", name) for name in _acting_indexes(connection, expected)}
+        acting = {("index", name) for name in _acting_indexes(session, expected)}
         own, foreign = own - acting, foreign | acting
     return _attested(foreign, changed, expected.keys() - found.keys(), own)
 
@@ -140,18 +141,18 @@ def _is_of_sqlite(kind: str, name: str, sql: str | None) -> bool:
     return kind == "table" and _OF_SQLITE.get(name) == sql
 
 
-def _acting_indexes(connection: Connection, expected: Iterable[Key]) -> set[str]:
+def _acting_indexes(session: Session, expected: Iterable[Key]) -> set[str]:
     """Return the indexes of others on our tables that refuse rows, or compute something when a row is written."""
     keys, acting = set(expected), set[str]()
     for _, table in (key for key in keys if key[0] == "table"):
-        for row in connection.exec_driver_sql(f'PRAGMA index_list("{table}")').all():
+        for row in session.rows(f'PRAGMA index_list("{table}")'):
             if row.origin != "c" or ("index", row.name) in keys:
                 continue
             quoted = row.name.replace('"', '""')
-            columns = connection.exec_driver_sql(f'PRAGMA index_xinfo("{quoted}")').all()
-            sql = connection.exec_driver_sql(
+            columns = session.rows(f'PRAGMA index_xinfo("{quoted}")')
+            sql = session.value(
                 "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?", (row.name,)
-            ).scalar()
+            )
             where = re.split(r"\bWHERE\b", sql or "", maxsplit=1, flags=re.IGNORECASE)[1:]
             if (
                 row.unique
@@ -188,9 +189,9 @@ def _made_in_memory(make: Make) -> Mapping[Key, tuple[str, ...]]:
 
     engine = open_engine("sqlite://")
     try:
-        with writing(engine) as connection:
-            make(connection)
-            rows = connection.exec_driver_sql(_SCHEMA).all()
+        with writing(engine) as session:
+            make(session)
+            rows = session.rows(_SCHEMA)
     finally:
         engine.dispose()
     return {(row.type, row.name): _normal(row.sql) for row in rows if row.sql is not None}
@@ -310,33 +311,33 @@ Seen = Mapping[Key, tuple[str, bool]]
 """The definition of each object, and whether it acts on what is written or read, if it is not ours."""
 
 
-def mark(connection: Connection, version_table: str) -> None:
+def mark(session: Session, version_table: str) -> None:
     """Store on PostgreSQL with which words the server defines our objects now: after each change of ours to them."""
     fingerprint = ""
-    if connection.dialect.name == "postgresql":
-        fingerprint = _fingerprint(connection, _seen(connection, version_table), names(version_table))
-    descriptions.mark_up_to_date(connection, version_table, fingerprint)
+    if session.kind == "postgresql":
+        fingerprint = _fingerprint(session, _seen(session, version_table), names(version_table))
+    descriptions.mark_up_to_date(session, version_table, fingerprint)
 
 
-def compared(connection: Connection, version_table: str, make: Make) -> Attested:
+def compared(session: Session, version_table: str, make: Make) -> Attested:
     """As `examine`, on PostgreSQL word by word, without the digest that is stored in the database.
 
     Runs `make` in a schema of temporary objects, in a transaction inside that of `connection`, and takes it back.
     Raises PermissionDeniedError where the role may not make temporary tables.
     """
-    if connection.dialect.name == "sqlite":
-        return examine(connection, version_table, make=make)
-    if not connection.execute(_MAY).scalar():
+    if session.kind == "sqlite":
+        return examine(session, version_table, make=make)
+    if not session.value(_MAY):
         raise PermissionDeniedError("This role may not make temporary tables.", cause=Cause.DENIED)
-    found = _seen(connection, version_table)
-    jobs = partitions.is_partitioned(connection)
-    with connection.begin_nested() as taken_back:
-        connection.exec_driver_sql("SET LOCAL search_path = pg_temp")
-        make(connection)
+    found = _seen(session, version_table)
+    jobs = partitions.is_partitioned(session)
+    with session.savepoint() as taken_back:
+        session.change("SET LOCAL search_path = pg_temp")
+        make(session)
         if jobs:
-            partitions.cut_empty(connection, 1)
-        place = connection.execute(_MADE_TEMPORARY).scalar_one()
-        wanted = _seen(connection, version_table, place)
+            partitions.cut_empty(session, 1)
+        place = session.value(_MADE_TEMPORARY)
+        wanted = _seen(session, version_table, place)
         taken_back.rollback()
     expected = {key for key in wanted if key[0] not in ("cast", "event trigger")}  # these are of no schema
     relations = {name for kind, name in wanted if kind in ("table", "view")}
@@ -344,40 +345,38 @@ def compared(connection: Connection, version_table: str, make: Make) -> Attested
         key: value for key, value in found.items() if key[0] != "column" or key[1].split(".")[0] in relations
     }
     changed = {key for key in wanted.keys() & found.keys() if found[key] != wanted[key]}
-    return _sorted_out(connection, found, expected, changed)
+    return _sorted_out(session, found, expected, changed)
 
 
-def _examine_postgresql(connection: Connection, version_table: str) -> Attested:
-    found = _seen(connection, version_table)
-    attested = _sorted_out(connection, found, names(version_table))
-    stored = descriptions.fingerprint(connection, version_table)
-    present = _fingerprint(connection, found, names(version_table))
+def _examine_postgresql(session: Session, version_table: str) -> Attested:
+    found = _seen(session, version_table)
+    attested = _sorted_out(session, found, names(version_table))
+    stored = descriptions.fingerprint(session, version_table)
+    present = _fingerprint(session, found, names(version_table))
     if attested.altered or stored == present or stored.split(":")[0] not in ("", present.split(":")[0]):
         return attested
     return replace(attested, changed=(OTHER_WORDS,))
 
 
-def _seen(connection: Connection, version_table: str, place: int | None = None) -> Seen:
-    schema = connection.execute(_HERE).scalar_one() if place is None else place
+def _seen(session: Session, version_table: str, place: int | None = None) -> Seen:
+    schema = session.value(_HERE) if place is None else place
     names = [*metadata.tables, version_table, *descriptions.NAMES]
-    path = connection.exec_driver_sql("SHOW search_path").scalar_one()
-    connection.exec_driver_sql(
-        "SET LOCAL search_path = pg_catalog, pg_temp"
-    )  # no function of others is called
-    rows = connection.execute(_SEEN, {"schema": schema, "names": names}).all()
-    connection.execute(_SET_PATH, {"path": path})
+    path = session.value("SHOW search_path")
+    session.change("SET LOCAL search_path = pg_catalog, pg_temp")  # no function of others is called
+    rows = session.rows(_SEEN, {"schema": schema, "names": names})
+    session.change(_SET_PATH, {"path": path})
     return {(row.kind, row.name): (row.definition, row.acts) for row in rows}
 
 
 def _sorted_out(
-    connection: Connection, found: Seen, expected: Set[Key], changed: Set[Key] = frozenset()
+    session: Session, found: Seen, expected: Set[Key], changed: Set[Key] = frozenset()
 ) -> Attested:
     """Sort objects by their names: what is missing, what is not ours and acts, and what else there is."""
-    ours = _ours(connection, found, expected)
+    ours = _ours(session, found, expected)
     others = {key: acts for key, (_, acts) in found.items() if key not in ours}
     foreign = {key for key, acts in others.items() if acts}
     own = {key for key in others.keys() - foreign if not _is_part(key)}
-    needed = partitions.FUNCTIONS if partitions.is_partitioned(connection) else ()
+    needed = partitions.FUNCTIONS if partitions.is_partitioned(session) else ()
     missing = (expected | {("function", name) for name in needed}) - found.keys()
     of_views = {
         key for key in foreign | missing if key[0] == "column" and key[1].split(".")[0] in descriptions.NAMES
@@ -386,14 +385,14 @@ def _sorted_out(
     return _attested(foreign - of_views, changed | other_views, missing - of_views, own)
 
 
-def _ours(connection: Connection, found: Seen, expected: Set[Key]) -> Set[Key]:
+def _ours(session: Session, found: Seen, expected: Set[Key]) -> Set[Key]:
     """Return what is there of a store with the declared layout; a function only if it is ours word by word."""
     bodies, some = dict[str, str](), set(expected)
-    if partitions.is_partitioned(connection):
+    if partitions.is_partitioned(session):
         bodies |= partitions.BODIES
         parts = tuple(f"{table}_N" for table in partitions.SAMPLE_TABLES)
         some |= {key for key in found if key[0] in _OF_TABLES and key[1].split(".")[0].startswith(parts)}
-    if partitions.is_changing(connection):
+    if partitions.is_changing(session):
         bodies |= partitions.NOTING_BODIES
         some |= {key for key, (definition, _) in found.items() if _is_noting(key, definition)}
         some |= _NEXT_TABLES
@@ -452,9 +451,9 @@ def _is_noting(key: Key, definition: str) -> bool:
     return is_named and f" EXECUTE FUNCTION note_{table}()" in definition
 
 
-def _fingerprint(connection: Connection, found: Seen, expected: Set[Key]) -> str:
+def _fingerprint(session: Session, found: Seen, expected: Set[Key]) -> str:
     """Return the server's major release, whose words these are, and a digest of all definitions of ours."""
-    ours = {key for key in _ours(connection, found, expected) if key[0] not in ("trigger", "function")}
+    ours = {key for key in _ours(session, found, expected) if key[0] not in ("trigger", "function")}
     rows = sorted((*key, found[key][0]) for key in ours - _NEXT_TABLES)
-    major = (connection.dialect.server_version_info or (0,))[0]
+    major = (session.connection.dialect.server_version_info or (0,))[0]
     return f"{major}:{sha256(repr(rows).encode()).hexdigest()[:32]}"

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import DDL, Column, Connection, text
+from sqlalchemy import DDL, Column, text
 from sqlalchemy.dialects import postgresql
 
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
 
@@ -72,30 +73,30 @@ def relations() -> tuple[Relation, ...]:
     return (*tables, *views)
 
 
-def store(connection: Connection) -> None:
+def store(session: Session) -> None:
     """Store every meaning in the database: as comments on PostgreSQL, in `schema_doc` on SQLite."""
-    if connection.dialect.name == "sqlite":
-        _fill_schema_doc(connection)
+    if session.kind == "sqlite":
+        _fill_schema_doc(session)
         return
     for relation in relations():
-        _comment(connection, f"{relation.kind} {relation.name}", relation.meaning)
+        _comment(session, f"{relation.kind} {relation.name}", relation.meaning)
         for column in relation.columns:
-            _comment(connection, f'COLUMN {relation.name}."{column.name}"', column.meaning)
+            _comment(session, f'COLUMN {relation.name}."{column.name}"', column.meaning)
 
 
-def _comment(connection: Connection, on: str, meaning: str) -> None:
+def _comment(session: Session, on: str, meaning: str) -> None:
     literal = meaning.replace("'", "''")
-    connection.execute(DDL(f"COMMENT ON {on} IS '{literal}'".replace("%", "%%")))  # type: ignore[no-untyped-call]
+    session.change(DDL(f"COMMENT ON {on} IS '{literal}'".replace("%", "%%")))  # type: ignore[no-untyped-call]
 
 
-def _fill_schema_doc(connection: Connection) -> None:
-    connection.exec_driver_sql("DROP TABLE IF EXISTS schema_doc")
-    connection.exec_driver_sql(CREATE_SCHEMA_DOC)
+def _fill_schema_doc(session: Session) -> None:
+    session.change("DROP TABLE IF EXISTS schema_doc")
+    session.change(CREATE_SCHEMA_DOC)
     rows: list[tuple[str | None, ...]] = []
     for relation in relations():
         rows.append((relation.name, None, relation.kind, relation.meaning, None))
         rows.extend((relation.name, c.name, c.type, c.meaning, c.unit) for c in relation.columns)
-    connection.exec_driver_sql("INSERT INTO schema_doc VALUES (?, ?, ?, ?, ?)", rows)
+    session.change("INSERT INTO schema_doc VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def _described(column: Column[Any]) -> Described:
@@ -121,58 +122,56 @@ _GRANTS = text(
 _STORED = text("SELECT obj_description(to_regclass(:table), 'pg_class')")
 
 
-def create(connection: Connection) -> None:
+def create(session: Session) -> None:
     for view in VIEWS:
-        connection.exec_driver_sql(f"CREATE VIEW {view.name} AS\n{view.select(connection.dialect.name)}")
+        session.change(f"CREATE VIEW {view.name} AS\n{view.select(session.kind)}")
 
 
-def replace(connection: Connection, tables: Sequence[str]) -> None:
+def replace(session: Session, tables: Sequence[str]) -> None:
     """Make the views of `tables` read the tables that have these names now; comments and grants are kept."""
     for view in VIEWS:
-        select = view.select(connection.dialect.name)
+        select = view.select(session.kind)
         if any(table in select for table in tables):
-            connection.exec_driver_sql(f"CREATE OR REPLACE VIEW {view.name} AS\n{select}")
+            session.change(f"CREATE OR REPLACE VIEW {view.name} AS\n{select}")
 
 
-def drop(connection: Connection) -> None:
+def drop(session: Session) -> None:
     for view in VIEWS:
-        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view.name}")
+        session.change(f"DROP VIEW IF EXISTS {view.name}")
 
 
-def grants(connection: Connection, names: Sequence[str] = NAMES) -> list[str]:
+def grants(session: Session, names: Sequence[str] = NAMES) -> list[str]:
     """Return the GRANT statements for the privileges of others on views or tables, to be run after making them anew."""
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         return []
-    return list(connection.execute(_GRANTS, {"names": list(names)}).scalars())
+    return list(session.column(_GRANTS, {"names": list(names)}))
 
 
-def up_to_date(connection: Connection, version_table: str) -> bool:
+def up_to_date(session: Session, version_table: str) -> bool:
     """Return whether the database's views and descriptions are this release's, by the digest stored with them."""
-    if connection.dialect.name == "sqlite":
-        stored = str(connection.exec_driver_sql("PRAGMA user_version").scalar())
+    if session.kind == "sqlite":
+        stored = str(session.value("PRAGMA user_version"))
     else:
-        stored = _marks(connection, version_table)[0]
-    return stored == str(_digest(connection.dialect.name))
+        stored = _marks(session, version_table)[0]
+    return stored == str(_digest(session.kind))
 
 
-def fingerprint(connection: Connection, version_table: str) -> str:
+def fingerprint(session: Session, version_table: str) -> str:
     """Return what `mark_up_to_date` stored of the definitions on PostgreSQL; empty: nothing."""
-    return _marks(connection, version_table)[1]
+    return _marks(session, version_table)[1]
 
 
-def mark_up_to_date(connection: Connection, version_table: str, fingerprint: str = "") -> None:
+def mark_up_to_date(session: Session, version_table: str, fingerprint: str = "") -> None:
     """Store that the database's views and descriptions are this release's, on PostgreSQL with a fingerprint."""
-    digest = _digest(connection.dialect.name)
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA user_version = {digest}")
+    digest = _digest(session.kind)
+    if session.kind == "sqlite":
+        session.change(f"PRAGMA user_version = {digest}")
     else:
-        connection.exec_driver_sql(f"COMMENT ON TABLE {version_table} IS '{digest} {fingerprint}'")
+        session.change(f"COMMENT ON TABLE {version_table} IS '{digest} {fingerprint}'")
 
 
-def _marks(connection: Connection, version_table: str) -> tuple[str, str]:
-    digest, _, fingerprint = (connection.execute(_STORED, {"table": version_table}).scalar() or "").partition(
-        " "
-    )
+def _marks(session: Session, version_table: str) -> tuple[str, str]:
+    digest, _, fingerprint = (session.value(_STORED, {"table": version_table}) or "").partition(" ")
     return digest, fingerprint
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from sqlalchemy.schema import SetTableComment
 
-from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import descriptions, tables
 
 SAMPLE_TABLES = tuple(table.name for table in tables.SAMPLE_TABLES)
@@ -114,68 +114,68 @@ WHERE job_id / (SELECT jobs FROM layout) * (SELECT jobs FROM layout) IN (
 """)
 
 
-def layouts(connection: Connection, *names: str) -> dict[str, tuple[int, int]]:
+def layouts(session: Session, *names: str) -> dict[str, tuple[int, int]]:
     """Return (jobs per partition, number of partitions) of each partitioned table, by default of the sample tables."""
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         return {}
-    rows = connection.execute(_LAYOUT, {"names": list(names or SAMPLE_TABLES)})
+    rows = session.rows(_LAYOUT, {"names": list(names or SAMPLE_TABLES)})
     return {row.parent: (row.jobs, row.partitions) for row in rows}
 
 
-def names(connection: Connection) -> list[str]:
+def names(session: Session) -> list[str]:
     """Return the names of the sample tables' partitions."""
-    return list(connection.execute(_NAMES).scalars())
+    return list(session.column(_NAMES))
 
 
-def is_partitioned(connection: Connection) -> bool:
+def is_partitioned(session: Session) -> bool:
     """Return whether the sample tables are partitioned."""
-    return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_PARTITIONED).scalar())
+    return session.kind != "sqlite" and bool(session.value(_IS_PARTITIONED))
 
 
-def is_changing(connection: Connection) -> bool:
+def is_changing(session: Session) -> bool:
     """Return whether a change of the layout is running or was interrupted: whether the new tables exist."""
-    return connection.dialect.name != "sqlite" and bool(connection.execute(_IS_CHANGING).scalar())
+    return session.kind != "sqlite" and bool(session.value(_IS_CHANGING))
 
 
-def ensure(connection: Connection, job_ids: Collection[int]) -> None:
+def ensure(session: Session, job_ids: Collection[int]) -> None:
     """Make the missing partitions for jobs that this transaction has inserted, and one beyond the newest job's.
 
     Does nothing if the store is not partitioned.
     """
-    if is_partitioned(connection):
+    if is_partitioned(session):
         make = text("SELECT make_sample_partitions(CAST(:job_ids AS integer[]))")
-        connection.execute(make, {"job_ids": list(job_ids)})
+        session.change(make, {"job_ids": list(job_ids)})
 
 
-def going_whole(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> set[int]:
+def going_whole(session: Session, base_dir_id: int, job_ids: Collection[int]) -> set[int]:
     """Return which of a base dir's jobs lie in partitions that hold no job of another base dir.
 
     Their samples need not be deleted: the partitions are dropped. Return no job during a change of the layout, because
     the change copies all samples that exist; no change can begin before this transaction ends.
     """
-    if not is_partitioned(connection):
+    if not is_partitioned(session):
         return set()
-    connection.exec_driver_sql(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ROW EXCLUSIVE MODE")
-    if is_changing(connection):
+    session.change(f"LOCK TABLE {', '.join(SAMPLE_TABLES)} IN ROW EXCLUSIVE MODE")
+    if is_changing(session):
         return set()
     asked = {"job_ids": list(job_ids), "base_dir_id": base_dir_id}
-    return set(connection.execute(_WHOLE, asked).scalars())
+    return set(session.column(_WHOLE, asked))
 
 
-def drop_vacated(connection: Connection, sample_table: str) -> int:
+def drop_vacated(session: Session, sample_table: str) -> int:
     """Drop the partitions of a sample table whose jobs are all removed; return how many. Waits for readers to end."""
-    dropped = connection.execute(text("SELECT drop_sample_partitions(:name)"), {"name": sample_table})
-    return int(dropped.scalar_one())
+    dropped = session.value(text("SELECT drop_sample_partitions(:name)"), {"name": sample_table})
+    return int(dropped)
 
 
-def create_functions(connection: Connection) -> None:
+def create_functions(session: Session) -> None:
     """Create the functions; only the tables' owner may call them until others are granted the right."""
-    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    schema = session.value("SELECT quote_ident(current_schema())")
     for statement in _FUNCTIONS:
-        execute_as_written(connection, statement.replace("{schema}", schema))
+        session.change(statement.replace("{schema}", schema))
 
 
-def cut_empty(connection: Connection, by_jobs: int) -> None:
+def cut_empty(session: Session, by_jobs: int) -> None:
     """Partition sample tables that are empty, with nobody else at work on them; the views follow, functions do not."""
     for table in SAMPLE_TABLES:
         key = tables.metadata.tables[table].primary_key.name
@@ -185,14 +185,14 @@ def cut_empty(connection: Connection, by_jobs: int) -> None:
             f"ALTER TABLE {table} RENAME TO {table}_before",
             f"ALTER TABLE {table}_next RENAME TO {table}",
         ):
-            connection.exec_driver_sql(statement)
-        descriptions.replace(connection, [table])
-        connection.exec_driver_sql(f"DROP TABLE {table}_before")
-        connection.exec_driver_sql(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
-        connection.execute(SetTableComment(tables.metadata.tables[table]))
+            session.change(statement)
+        descriptions.replace(session, [table])
+        session.change(f"DROP TABLE {table}_before")
+        session.change(f"ALTER INDEX {table}_next_pkey RENAME TO {key}")
+        session.change(SetTableComment(tables.metadata.tables[table]))
 
 
-def drop_functions(connection: Connection) -> None:
+def drop_functions(session: Session) -> None:
     """Drop the functions if they exist."""
     for function in FUNCTIONS:
-        connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {function}")
+        session.change(f"DROP FUNCTION IF EXISTS {function}")

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, column, event, inspect, select, table
+from sqlalchemy import Engine, column, event, inspect, select, table
 from sqlalchemy.engine import URL, make_url
 
 from lineage_store.errors import (
@@ -34,7 +34,7 @@ from lineage_store.errors import (
 from lineage_store.store.database.connections import APPLICATION_ID
 from lineage_store.store.database.db import is_read_only, open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import was_a_store
-from lineage_store.store.database.sql import execute_as_written
+from lineage_store.store.database.session import Session
 from lineage_store.store.schema import attestation, descriptions
 from lineage_store.store.schema.attestation import Attested
 
@@ -61,7 +61,7 @@ def upgrade(
     url: str,
     *,
     allow_network_filesystem: bool = False,
-    when_made: Callable[[Connection], None] = lambda _: None,
+    when_made: Callable[[Session], None] = lambda _: None,
 ) -> None:
     """Create or upgrade the store at `url`; do nothing if it is up to date. Grants on views are kept.
 
@@ -74,24 +74,24 @@ def upgrade(
     engine = open_engine(url, allow_network_filesystem=allow_network_filesystem, statement_timeout_s=0)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _suspend_foreign_keys)
-    with _closing(engine), writing(engine) as connection:
+    with _closing(engine), writing(engine) as session:
         if engine.dialect.name == "postgresql":
-            wait_for_turn(connection)
-        version = _version(connection)
+            wait_for_turn(session)
+        version = _version(session)
         refuse_newer(version or HEAD, f"The store {safe_url(engine.url)}")
         if version is None and engine.dialect.name == "postgresql":
-            _refuse_other_text(connection)
+            _refuse_other_text(session)
         are_views_ours = False
         if version is not None:
-            found, are_views_ours = _attested(connection, version)
+            found, are_views_ours = _attested(session, version)
             refuse_altered(f"The store {safe_url(engine.url)}", replace(found, missing_views=()))
             are_views_ours = are_views_ours and not found.missing_views
         if version != HEAD or not are_views_ours:
-            _rebuild(connection, version)
+            _rebuild(session, version)
         elif engine.dialect.name == "postgresql":
-            attestation.mark(connection, VERSION_TABLE)  # a newer server has other words for the same
+            attestation.mark(session, VERSION_TABLE)  # a newer server has other words for the same
         if version is None:
-            when_made(connection)
+            when_made(session)
 
 
 def attest_backup(url: str, named: str) -> tuple[str, Attested]:
@@ -104,8 +104,8 @@ def attest_backup(url: str, named: str) -> tuple[str, Attested]:
         if (version := _current(engine)) is None:
             raise _not_a_store(engine, "holds nothing")
         refuse_newer(version, named)
-        with reading(engine) as connection:
-            found, _ = _attested(connection, version)
+        with reading(engine) as session:
+            found, _ = _attested(session, version)
         refuse_altered(named, replace(found, missing_views=()), hint=_OF_BACKUP)
         return version, found
 
@@ -113,35 +113,35 @@ def attest_backup(url: str, named: str) -> tuple[str, Attested]:
 def make_at(url: str, version: str) -> None:
     """Make the tables of a version in a new SQLite file; of HEAD also the views."""
     engine = open_engine(url, allow_network_filesystem=True, statement_timeout_s=0)
-    with _closing(engine), writing(engine) as connection:
+    with _closing(engine), writing(engine) as session:
         if version == HEAD:
-            _rebuild(connection, None)
+            _rebuild(session, None)
         else:
-            _migrate(connection, version)
+            _migrate(session, version)
 
 
-def _attested(connection: Connection, version: str) -> tuple[Attested, bool]:
+def _attested(session: Session, version: str) -> tuple[Attested, bool]:
     """Compare a catalog with that of a version, as thoroughly as this role may; return also whether views are HEAD's.
 
     Views of another release are not compared: they are dropped, or not restored.
     """
-    are_views_ours = version == HEAD and descriptions.up_to_date(connection, VERSION_TABLE)
+    are_views_ours = version == HEAD and descriptions.up_to_date(session, VERSION_TABLE)
     try:
-        found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, version))
+        found = attestation.compared(session, VERSION_TABLE, lambda other: make(other, version))
     except PermissionDeniedError:
-        found = attestation.examine(connection, VERSION_TABLE)
+        found = attestation.examine(session, VERSION_TABLE)
     return (found if are_views_ours else replace(found, views=())), are_views_ours
 
 
-def wait_for_turn(connection: Connection) -> None:
+def wait_for_turn(session: Session) -> None:
     """Wait on PostgreSQL, without any timeout, until no upgrade or change of the layout runs; keep others waiting.
 
     The lock and the absence of timeouts end with the transaction: its later statements wait for locks without limit,
     and large tables may take their time.
     """
-    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
+    session.change("SET LOCAL statement_timeout = 0")
+    session.change("SET LOCAL lock_timeout = 0")
+    session.change(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
 
 
 def current(url: str) -> str | None:
@@ -189,15 +189,15 @@ def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
         thoroughly: on PostgreSQL compare word by word too; raises PermissionDeniedError or ReadOnlyStoreError where
             that is impossible. Otherwise that is done only if the stored digest is another one.
     """
-    with reading(store) as connection:
-        found = attestation.examine(connection, VERSION_TABLE)
-        are_views_ours = descriptions.up_to_date(connection, VERSION_TABLE)
+    with reading(store) as session:
+        found = attestation.examine(session, VERSION_TABLE)
+        are_views_ours = descriptions.up_to_date(session, VERSION_TABLE)
     is_postgresql = store.dialect.name == "postgresql"
     in_doubt = attestation.OTHER_WORDS in found.changed and not is_read_only(store)
     if is_postgresql and (thoroughly or in_doubt) and (are_views_ours or not found.altered):
         try:
-            with writing(store) as connection:
-                found = attestation.compared(connection, VERSION_TABLE, lambda other: make(other, HEAD))
+            with writing(store) as session:
+                found = attestation.compared(session, VERSION_TABLE, lambda other: make(other, HEAD))
         except PermissionDeniedError:
             if thoroughly:
                 raise
@@ -211,13 +211,13 @@ def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
     return found
 
 
-def make(connection: Connection, version: str) -> None:
+def make(session: Session, version: str) -> None:
     """Make what is compared of a version in an empty database: its tables, and of HEAD the views."""
-    _migrate(connection, version)
+    _migrate(session, version)
     if version == HEAD:
-        descriptions.create(connection)
-        if connection.dialect.name == "sqlite":
-            descriptions.store(connection)
+        descriptions.create(session)
+        if session.kind == "sqlite":
+            descriptions.store(session)
 
 
 def refuse_altered(named: str, found: Attested, hint: str = _MISTRUSTED) -> None:
@@ -269,46 +269,47 @@ def migrations_path() -> Path:
     return installed if installed.is_dir() else package.parent / "migrations"
 
 
-def _refuse_other_text(connection: Connection) -> None:
+def _refuse_other_text(session: Session) -> None:
     """Raise ConfigError unless the encoding is UTF-8: a name that it cannot store would fail its batch for ever."""
-    encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+    encoding = session.value("SHOW server_encoding")
     if encoding != "UTF8":
         raise ConfigError(
-            f"The database {safe_url(connection.engine.url)} holds text as {encoding}; names may have any letters.",
+            f"The database {safe_url(session.connection.engine.url)} holds text as {encoding}; "
+            "names may have any letters.",
             hint="Make one for the store: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.",
         )
 
 
-def _rebuild(connection: Connection, version: str | None) -> None:
-    grants = descriptions.grants(connection)
-    descriptions.drop(connection)
+def _rebuild(session: Session, version: str | None) -> None:
+    grants = descriptions.grants(session)
+    descriptions.drop(session)
     if version != HEAD:
-        _migrate(connection, HEAD)
-    descriptions.create(connection)
-    descriptions.store(connection)
-    attestation.mark(connection, VERSION_TABLE)
+        _migrate(session, HEAD)
+    descriptions.create(session)
+    descriptions.store(session)
+    attestation.mark(session, VERSION_TABLE)
     for grant in grants:
-        execute_as_written(connection, grant)
+        session.change(grant)
 
 
-def _migrate(connection: Connection, version: str) -> None:
+def _migrate(session: Session, version: str) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
-    config.attributes["connection"] = connection
+    config.attributes["connection"] = session.connection
     command.upgrade(config, version)
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    if session.kind == "sqlite":
+        session.change(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def _current(engine: Engine) -> str | None:
     path = sqlite_path(engine.url)
     if path is not None and not _holds_anything(path):
         return None
-    with _foreign_file_named(engine), reading(engine) as connection:
-        return _version(connection)
+    with _foreign_file_named(engine), reading(engine) as session:
+        return _version(session)
 
 
 def _holds_anything(path: Path) -> bool:
@@ -319,21 +320,21 @@ def _holds_anything(path: Path) -> bool:
         return False
 
 
-def _version(connection: Connection) -> str | None:
-    tables = inspect(connection).get_table_names()
+def _version(session: Session) -> str | None:
+    tables = inspect(session.connection).get_table_names()
     if not tables:
         return None
-    marked = connection.dialect.name != "sqlite" or (
-        connection.exec_driver_sql("PRAGMA application_id").scalar() == APPLICATION_ID
-    )
+    marked = session.kind != "sqlite" or (session.value("PRAGMA application_id") == APPLICATION_ID)
     if VERSION_TABLE not in tables or not marked:
-        raise _not_a_store(connection.engine, f"holds tables of another application, such as {min(tables)}")
+        raise _not_a_store(
+            session.connection.engine, f"holds tables of another application, such as {min(tables)}"
+        )
     if UNFINISHED_COPY in tables:
         raise UnfinishedCopyError(
-            f"{safe_url(connection.engine.url)} holds a copy of a store that has not come to its end.",
+            f"{safe_url(session.connection.engine.url)} holds a copy of a store that has not come to its end.",
             hint="Run the same `lineage-store db copy FROM TO` again: it resumes where it stopped.",
         )
-    return connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalar()
+    return session.value(select(column("version_num")).select_from(table(VERSION_TABLE)))
 
 
 @contextmanager

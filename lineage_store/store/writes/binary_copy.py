@@ -16,10 +16,10 @@ from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, ColumnElement, Connection, Integer, Table, func, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, Integer, Table, func, literal_column, select
 from sqlalchemy.types import Float
 
-from lineage_store.store.database.sql import copied, copying
+from lineage_store.store.database.session import Session, copied, copying
 from lineage_store.store.records import Block, Column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -29,20 +29,20 @@ _ROWS_AT_ONCE = 2048
 _NAN: ColumnElement[float] = literal_column("float8 'NaN'")
 
 
-def copy(connection: Connection, table: Table, block: Block) -> None:
+def copy(session: Session, table: Table, block: Block) -> None:
     """Append rows. Raises SQLAlchemy's errors, an IntegrityError for a key that exists already."""
-    with appending(connection, table) as append:
+    with appending(session, table) as append:
         append(block)
 
 
 @contextmanager
-def appending(connection: Connection, table: Table) -> Iterator[Callable[[Block], None]]:
+def appending(session: Session, table: Table) -> Iterator[Callable[[Block], None]]:
     """Append block after block, by the function that the `with` block is given.
 
     The server stores one block while the next is made.
     """
     types = _wire_types(table)
-    with copying(connection, table, [column.name for column in table.columns], "BINARY") as sink:
+    with copying(session, table, [column.name for column in table.columns], "BINARY") as sink:
 
         def append(block: Block) -> None:
             for some in _plain_and_others(block):
@@ -75,13 +75,13 @@ class Digest:
         return found.digest()
 
 
-def digest_of_stored(connection: Connection, table: Table) -> bytes:
+def digest_of_stored(session: Session, table: Table) -> bytes:
     """Return the digest of all rows that a table of numbers has in the database."""
     values = (func.coalesce(each, _NAN) if isinstance(each.type, Float) else each for each in table.columns)
     rows = select(*values).order_by(*table.primary_key.columns)
-    query = rows.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+    query = rows.compile(dialect=session.connection.dialect, compile_kwargs={"literal_binds": True})
     found = hashlib.blake2b()
-    with copied(connection, f"COPY ({query}) TO STDOUT (FORMAT BINARY)") as messages:
+    with copied(session, f"COPY ({query}) TO STDOUT (FORMAT BINARY)") as messages:
         while some := b"".join(islice(messages, _ROWS_AT_ONCE)):
             found.update(some)
     return found.digest()

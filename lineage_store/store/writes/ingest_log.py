@@ -16,18 +16,12 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import Row, Select, delete, insert, select, update
 
 from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import Finding, RangeProblems, clipped, finding, in_turn, severity_of
-from lineage_store.store.database.sql import (
-    among,
-    insert_plain,
-    listed_rows,
-    one_of_rows,
-    update_by_key,
-    upsert,
-)
+from lineage_store.store.database.session import Session, among, update_by_key, upsert
+from lineage_store.store.database.sql import listed_rows, one_of_rows
 from lineage_store.store.leases import ALL, Shards
 from lineage_store.store.records import FileKey, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_cycle, ingest_problem, ingest_total, log_file
@@ -55,13 +49,11 @@ _Found = Finding | RangeProblems
 _New = tuple[KnownFile, _Found]
 
 
-def record(
-    connection: Connection, base_dir_id: int, found: Mapping[KnownFile, OfFile], now: datetime
-) -> None:
+def record(session: Session, base_dir_id: int, found: Mapping[KnownFile, OfFile], now: datetime) -> None:
     """Make the open states of files exactly the given ones, and add the given byte ranges to the stored ones."""
     if not found:
         return
-    stored, before = _stored(connection, found), _unlisted(connection, found)
+    stored, before = _stored(session, found), _unlisted(session, found)
     changed, new = list[dict[str, Any]](), list[_New]()
     after = defaultdict[FileKey, set[str]](set)
     for file, of_file in found.items():
@@ -71,28 +63,28 @@ def record(
         kept = {kind for kind in before.get(file.key, ()) if kind in KINDS and KINDS[kind].ranged}
         new += [(file, each) for kind, each in problems.items() if kind not in rows and kind not in kept]
         after[file.key] = kept
-    update_by_key(connection, ingest_problem, changed)
-    listed, beyond = _within_bounds(connection, new)
-    insert_plain(connection, ingest_problem, [_row(base_dir_id, *each, now) for each in listed])
+    update_by_key(session, ingest_problem, changed)
+    listed, beyond = _within_bounds(session, new)
+    session.insert(ingest_problem, [_row(base_dir_id, *each, now) for each in listed])
     for file, problem in beyond:
         after[file.key].add(problem.kind)
     jobs = {file.job_id: (base_dir_id, file.train_id) for file in found}
-    _note_unlisted(connection, jobs, before, after, now)
+    _note_unlisted(session, jobs, before, after, now)
 
 
 def set_file_problems(
-    connection: Connection, base_dir_id: int, states: Mapping[KnownFile, Sequence[Finding]], now: datetime
+    session: Session, base_dir_id: int, states: Mapping[KnownFile, Sequence[Finding]], now: datetime
 ) -> None:
     """Make the open states of files exactly the given ones."""
-    record(connection, base_dir_id, {file: OfFile(found) for file, found in states.items()}, now)
+    record(session, base_dir_id, {file: OfFile(found) for file, found in states.items()}, now)
 
 
-def forget_files(connection: Connection, job_id: int, file_nos: Collection[int]) -> None:
+def forget_files(session: Session, job_id: int, file_nos: Collection[int]) -> None:
     """Delete the problems of generations of log files that no longer count."""
-    theirs = (ingest_problem.c.job_id == job_id) & among(connection, ingest_problem.c.file_no, file_nos)
-    connection.execute(delete(ingest_problem).where(theirs))
-    before = _unlisted_of(connection, [(job_id, file_no) for file_no in file_nos])
-    _note_unlisted(connection, {}, before, {key: set() for key in before})
+    theirs = (ingest_problem.c.job_id == job_id) & among(session, ingest_problem.c.file_no, file_nos)
+    session.change(delete(ingest_problem).where(theirs))
+    before = _unlisted_of(session, [(job_id, file_no) for file_no in file_nos])
+    _note_unlisted(session, {}, before, {key: set() for key in before})
 
 
 def _by_kind(of_file: OfFile) -> dict[str, _Found]:
@@ -104,11 +96,11 @@ def _by_kind(of_file: OfFile) -> dict[str, _Found]:
     return {**ranges, **{state.kind: state for state in of_file.states}}
 
 
-def _stored(connection: Connection, files: Iterable[KnownFile]) -> dict[FileKey, dict[str, Row[Any]]]:
+def _stored(session: Session, files: Iterable[KnownFile]) -> dict[FileKey, dict[str, Row[Any]]]:
     """Return the rows of files by kind, resolved ones included."""
-    dialect_name, found = connection.dialect.name, defaultdict[FileKey, dict[str, Row[Any]]](dict)
+    dialect_name, found = session.kind, defaultdict[FileKey, dict[str, Row[Any]]](dict)
     parameters = listed_rows(dialect_name, 2, (file.key for file in files))
-    for row in connection.execute(_of_files(dialect_name), parameters):
+    for row in session.rows(_of_files(dialect_name), parameters):
         found[row.job_id, row.file_no][row.kind] = row
     return found
 
@@ -145,7 +137,7 @@ def _stored_ranges(row: Row[Any]) -> RangeProblems:
     return RangeProblems._make((row.kind, *(row._mapping[name] for name in _RANGES), row.reason, row.remedy))
 
 
-def _within_bounds(connection: Connection, new: Sequence[_New]) -> tuple[list[_New], list[_New]]:
+def _within_bounds(session: Session, new: Sequence[_New]) -> tuple[list[_New], list[_New]]:
     """Return which new problems get rows, and those for which their jobs have too many; make room for the former.
 
     Resolved rows make room, the oldest first.
@@ -153,9 +145,9 @@ def _within_bounds(connection: Connection, new: Sequence[_New]) -> tuple[list[_N
     if not new:
         return [], []
     counted = (ingest_problem.c[name] for name in ("id", "job_id", "kind", "resolved_at"))
-    of_jobs = among(connection, ingest_problem.c.job_id, {file.job_id for file, _ in new})
+    of_jobs = among(session, ingest_problem.c.job_id, {file.job_id for file, _ in new})
     of_files = select(*counted).where(of_jobs, ingest_problem.c.file_no.is_not(None))
-    rows = connection.execute(of_files.order_by(ingest_problem.c.resolved_at, ingest_problem.c.id)).all()
+    rows = session.rows(of_files.order_by(ingest_problem.c.resolved_at, ingest_problem.c.id))
     opened = Counter((row.job_id, _beyond(row.kind)) for row in rows if row.resolved_at is None)
     resolved: dict[tuple[int, str], list[int]] = defaultdict(list)
     for row in rows:
@@ -172,7 +164,7 @@ def _within_bounds(connection: Connection, new: Sequence[_New]) -> tuple[list[_N
         if opened[share] + len(resolved[share]) > MOST_OF_JOB:
             freed.append(resolved[share].pop(0))
     if freed:
-        connection.execute(delete(ingest_problem).where(among(connection, ingest_problem.c.id, freed)))
+        session.change(delete(ingest_problem).where(among(session, ingest_problem.c.id, freed)))
     return listed, beyond
 
 
@@ -181,26 +173,22 @@ def _beyond(kind: str) -> str:
     return "more_notes" if severity_of(kind) == Severity.NOTE else "more_problems"
 
 
-def _unlisted(connection: Connection, files: Collection[KnownFile]) -> dict[FileKey, frozenset[str]]:
+def _unlisted(session: Session, files: Collection[KnownFile]) -> dict[FileKey, frozenset[str]]:
     """Return the kinds of problems that have no rows, by file; only for files that have such problems."""
-    wanted = _of_jobs(connection, {file.job_id for file in files}, ingest_problem.c.job_id)
-    jobs = set(connection.execute(wanted).scalars())
-    return _unlisted_of(connection, [file.key for file in files if file.job_id in jobs]) if jobs else {}
+    wanted = _of_jobs(session, {file.job_id for file in files}, ingest_problem.c.job_id)
+    jobs = set(session.column(wanted))
+    return _unlisted_of(session, [file.key for file in files if file.job_id in jobs]) if jobs else {}
 
 
-def _of_jobs(connection: Connection, job_ids: Collection[int], *columns: Any) -> Select[Any]:
+def _of_jobs(session: Session, job_ids: Collection[int], *columns: Any) -> Select[Any]:
     """Select the rows of jobs that have the number of their problems without rows."""
-    mine = among(connection, ingest_problem.c.job_id, job_ids)
+    mine = among(session, ingest_problem.c.job_id, job_ids)
     return select(*columns).where(mine, ingest_problem.c.file_no.is_(None))
 
 
-def _unlisted_of(connection: Connection, files: Sequence[FileKey]) -> dict[FileKey, frozenset[str]]:
-    dialect_name = connection.dialect.name
-    rows = (
-        connection.execute(_kinds_of_files(dialect_name), listed_rows(dialect_name, 2, files))
-        if files
-        else ()
-    )
+def _unlisted_of(session: Session, files: Sequence[FileKey]) -> dict[FileKey, frozenset[str]]:
+    dialect_name = session.kind
+    rows = session.rows(_kinds_of_files(dialect_name), listed_rows(dialect_name, 2, files)) if files else ()
     return {(row.job_id, row.file_no): frozenset(row.unlisted.split()) for row in rows}
 
 
@@ -212,7 +200,7 @@ def _kinds_of_files(dialect_name: str) -> Select[Any]:
 
 
 def _note_unlisted(
-    connection: Connection,
+    session: Session,
     jobs: Mapping[int, tuple[int, str]],
     before: Mapping[FileKey, Collection[str]],
     after: Mapping[FileKey, Collection[str]],
@@ -234,53 +222,53 @@ def _note_unlisted(
             more.subtract((key[0], _beyond(kind)) for kind in known)
     if not marks:
         return
-    update_by_key(connection, log_file, marks)
-    wanted = _of_jobs(connection, {job_id for job_id, _ in more}, ingest_problem)
-    rows = {(row.job_id, row.kind): row for row in connection.execute(wanted)}
+    update_by_key(session, log_file, marks)
+    wanted = _of_jobs(session, {job_id for job_id, _ in more}, ingest_problem)
+    rows = {(row.job_id, row.kind): row for row in session.rows(wanted)}
     for (job_id, kind), added in more.items():
         row = rows.get((job_id, kind))
         count = added if row is None else row.problems + added
         if row is not None and count <= 0:
-            connection.execute(delete(ingest_problem).where(ingest_problem.c.id == row.id))
+            session.change(delete(ingest_problem).where(ingest_problem.c.id == row.id))
         elif row is not None and added:
             texts = _texts(finding(kind, row.path, more=count))
             longer = update(ingest_problem).where(ingest_problem.c.id == row.id)
             seen_at = now or row.last_seen_at
-            connection.execute(longer.values(problems=count, count=count, **texts, last_seen_at=seen_at))
+            session.change(longer.values(problems=count, count=count, **texts, last_seen_at=seen_at))
         elif row is None and count > 0 and now is not None:
             base_dir_id, train_id = jobs[job_id]
             path = relative_path(train_id)
             columns = _columns(base_dir_id, path, finding(kind, path, more=count), now)
             of_job = {"job_id": job_id, "train_id": train_id, "problems": count, "count": count}
-            connection.execute(insert(ingest_problem), {**columns, **of_job})
+            session.change(insert(ingest_problem), {**columns, **of_job})
 
 
 def set_path_problems(
-    connection: Connection, base_dir_id: int, paths: Iterable[Finding], now: datetime, shards: Shards = ALL
+    session: Session, base_dir_id: int, paths: Iterable[Finding], now: datetime, shards: Shards = ALL
 ) -> None:
     """Make the open problems of the shards' directories exactly the given ones, whose subjects are the paths.
 
     Those beyond MOST_PATHS have one row together.
     """
-    known = {(row.path, row.kind): row for row in _path_rows(connection, base_dir_id, shards)}
+    known = {(row.path, row.kind): row for row in _path_rows(session, base_dir_id, shards)}
     wanted = {(problem.subject, problem.kind): problem for problem in _listed_paths(paths)}
     changed = [
         each
         for place, row in known.items()
         for each in _changes({row.kind: row}, {row.kind: wanted[place]} if place in wanted else {}, now)
     ]
-    update_by_key(connection, ingest_problem, changed)
+    update_by_key(session, ingest_problem, changed)
     new = [each for place, each in wanted.items() if place not in known]
     rows = [_columns(base_dir_id, each.subject, each, now) for each in new]
-    insert_plain(connection, ingest_problem, rows)
-    _delete_old_paths(connection, base_dir_id)
+    session.insert(ingest_problem, rows)
+    _delete_old_paths(session, base_dir_id)
 
 
 def path_problems_are(
-    connection: Connection, base_dir_id: int, paths: Iterable[Finding], shards: Shards = ALL
+    session: Session, base_dir_id: int, paths: Iterable[Finding], shards: Shards = ALL
 ) -> bool:
     """Whether the open problems of the shards' directories are exactly the given ones."""
-    opened = [row for row in _path_rows(connection, base_dir_id, shards) if row.resolved_at is None]
+    opened = [row for row in _path_rows(session, base_dir_id, shards) if row.resolved_at is None]
     wanted = {each.subject: clipped(each.what) for each in _listed_paths(paths)}
     return {row.path: row.reason for row in opened} == wanted
 
@@ -296,8 +284,8 @@ def _listed_paths(paths: Iterable[Finding]) -> list[Finding]:
     return [*listed, replace(told, problems=len(rest), count=len(rest))]
 
 
-def _path_rows(connection: Connection, base_dir_id: int, shards: Shards) -> list[Row[Any]]:
-    rows = connection.execute(select(ingest_problem).where(*_of_paths(base_dir_id)))
+def _path_rows(session: Session, base_dir_id: int, shards: Shards) -> list[Row[Any]]:
+    rows = session.rows(select(ingest_problem).where(*_of_paths(base_dir_id)))
     return [row for row in rows if shards.hold_path(row.path)]
 
 
@@ -305,15 +293,15 @@ def _of_paths(base_dir_id: int) -> tuple[Any, ...]:
     return ingest_problem.c.base_dir_id == base_dir_id, ingest_problem.c.job_id.is_(None)
 
 
-def _delete_old_paths(connection: Connection, base_dir_id: int) -> None:
+def _delete_old_paths(session: Session, base_dir_id: int) -> None:
     """Delete the oldest of the resolved problems of directories beyond MOST_PATHS."""
     ended = select(ingest_problem.c.id).where(*_of_paths(base_dir_id), ~_OPEN)
     newest = ended.order_by(ingest_problem.c.resolved_at.desc(), ingest_problem.c.id.desc())
-    old = connection.execute(newest.offset(MOST_PATHS).limit(1)).first()
+    old = session.first(newest.offset(MOST_PATHS).limit(1))
     if old is not None:
         kept = newest.limit(MOST_PATHS).subquery()
         which = ingest_problem.c.id.in_(ended) & ingest_problem.c.id.not_in(select(kept.c.id))
-        connection.execute(delete(ingest_problem).where(which))
+        session.change(delete(ingest_problem).where(which))
 
 
 def _row(base_dir_id: int, file: KnownFile, problem: _Found, now: datetime) -> dict[str, Any]:
@@ -349,7 +337,7 @@ def _texts(problem: _Found) -> dict[str, Any]:
 
 
 def write_cycle(
-    connection: Connection, row: Mapping[str, Any], history: int, *, batches: int, batches_s: float
+    session: Session, row: Mapping[str, Any], history: int, *, batches: int, batches_s: float
 ) -> None:
     """Add a cycle, and delete all but the newest `history` cycles of its base dir.
 
@@ -357,24 +345,24 @@ def write_cycle(
         row: the row of `ingest_cycle`.
         batches, batches_s: how many batches the cycle wrote, and how many seconds writing them took; for the totals.
     """
-    connection.execute(insert(ingest_cycle).values(row))
+    session.change(insert(ingest_cycle).values(row))
     mine = ingest_cycle.c.base_dir_id == row["base_dir_id"]
     newest_first = select(ingest_cycle.c.id).where(mine).order_by(ingest_cycle.c.id.desc())
-    last_kept = connection.execute(newest_first.offset(history - 1).limit(1)).scalar()
+    last_kept = session.value(newest_first.offset(history - 1).limit(1))
     if last_kept is not None:
-        connection.execute(delete(ingest_cycle).where(mine, ingest_cycle.c.id < last_kept))
+        session.change(delete(ingest_cycle).where(mine, ingest_cycle.c.id < last_kept))
     took_s = (row["finished_at"] - row["started_at"]).total_seconds()
     added = {"cycles": 1, "cycles_s": took_s, "batches": batches, "batches_s": batches_s}
     added |= {name: row[name] for name in ("bytes_read", "events", "samples")}
-    _add_up(connection, row["base_dir_id"], added)
+    _add_up(session, row["base_dir_id"], added)
 
 
-def _add_up(connection: Connection, base_dir_id: int, added: Mapping[str, float]) -> None:
+def _add_up(session: Session, base_dir_id: int, added: Mapping[str, float]) -> None:
     """Add numbers to the totals of a base dir. The row is made by upsert: ingesters of other shards may do the same."""
     more = {name: ingest_total.c[name] + value for name, value in added.items()}
     mine = update(ingest_total).where(ingest_total.c.base_dir_id == base_dir_id).values(more)
-    if not connection.execute(mine).rowcount:
+    if not session.change(mine):
         nothing = dict.fromkeys(added, 0)
-        made = upsert(connection, ingest_total, ["base_dir_id"])
-        connection.execute(made, {"base_dir_id": base_dir_id, **nothing})
-        connection.execute(mine)
+        made = upsert(session, ingest_total, ["base_dir_id"])
+        session.change(made, {"base_dir_id": base_dir_id, **nothing})
+        session.change(mine)

@@ -16,7 +16,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Subquery,
     Update,
     and_,
@@ -36,16 +35,8 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from lineage_store.fields import OUTCOME
 from lineage_store.plain_values import CALENDAR_END, PLAUSIBLE_SINCE
 from lineage_store.states import JOB_TRANSITIONS, WAITING_IN, FileState, JobEvent, JobState, Outcome
-from lineage_store.store.database.sql import (
-    UtcTime,
-    among,
-    instant_of,
-    listed,
-    one_of,
-    total,
-    unix_ms,
-    upsert,
-)
+from lineage_store.store.database.session import Session, among, upsert
+from lineage_store.store.database.sql import UtcTime, instant_of, listed, one_of, total, unix_ms
 from lineage_store.store.leases import Shards
 from lineage_store.store.schema.tables import (
     annotation,
@@ -64,7 +55,7 @@ Columns = ReadOnlyColumnCollection[str, Any]
 
 
 def refresh_jobs(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     job_ids: Collection[int],
     now: datetime,
@@ -76,27 +67,27 @@ def refresh_jobs(
     """
     if not job_ids:
         return
-    revision = next_revision(connection, base_dir_id)
-    dialect_name, grown_since = connection.dialect.name, now - timedelta(seconds=live_within_s)
+    revision = next_revision(session, base_dir_id)
+    dialect_name, grown_since = session.kind, now - timedelta(seconds=live_within_s)
     jobs = {"jobs": listed(dialect_name, job_ids), "grown_since": grown_since, "of_revision": revision}
-    connection.execute(_refresh(dialect_name), jobs)
+    session.change(_refresh(dialect_name), jobs)
 
 
 def quiet_jobs(
-    connection: Connection, base_dir_id: int, shards: Shards, now: datetime, live_within_s: float
+    session: Session, base_dir_id: int, shards: Shards, now: datetime, live_within_s: float
 ) -> list[int]:
     """Return the jobs that are marked live but have not grown for `live_within_s` seconds."""
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
     live = (train_job.c.state == JobState.LIVE) & quiet
     jobs = select(train_job.c.id).where(*shards.conditions(base_dir_id), live)
-    return list(connection.execute(jobs).scalars())
+    return list(session.column(jobs))
 
 
-def at_rest(connection: Connection, job_ids: Collection[int]) -> list[int]:
+def at_rest(session: Session, job_ids: Collection[int]) -> list[int]:
     """Return which of some jobs are neither being read nor live."""
     rests = train_job.c.state.not_in([JobState.READING, JobState.LIVE])
-    these = select(train_job.c.id).where(among(connection, train_job.c.id, job_ids), rests)
-    return list(connection.execute(these).scalars())
+    these = select(train_job.c.id).where(among(session, train_job.c.id, job_ids), rests)
+    return list(session.column(these))
 
 
 def _streams(dialect_name: str) -> Subquery:
@@ -293,12 +284,12 @@ def _refresh(dialect_name: str) -> Update:
 # ---- Revisions: numbers by which readers find the jobs of a base dir that have changed since they last asked
 
 
-def next_revision(connection: Connection, base_dir_id: int) -> int:
+def next_revision(session: Session, base_dir_id: int) -> int:
     """Return a base dir's next revision, which the caller stores on all that changes: jobs and tombstones.
 
     Take it late in a transaction: others, such as one that stores a remark, wait for the same row.
     """
-    taken: int = connection.execute(_take_next(connection.dialect.name), {"of_id": base_dir_id}).scalar_one()
+    taken: int = session.value(_take_next(session.kind), {"of_id": base_dir_id})
     return taken
 
 
@@ -309,22 +300,22 @@ def _take_next(dialect_name: str) -> ReturningUpdate[Any]:
     return this.values(revision=case((now > last, now), else_=last + 1)).returning(last)
 
 
-def stamp(connection: Connection, base_dir_id: int, job_ids: Collection[int]) -> None:
+def stamp(session: Session, base_dir_id: int, job_ids: Collection[int]) -> None:
     """Give jobs the next revision of their base dir, because something has changed that readers see."""
     if job_ids:
-        changed = update(train_job).where(among(connection, train_job.c.id, job_ids))
-        connection.execute(changed.values(revision=next_revision(connection, base_dir_id)))
+        changed = update(train_job).where(among(session, train_job.c.id, job_ids))
+        session.change(changed.values(revision=next_revision(session, base_dir_id)))
 
 
 # ---- Labels and remarks that people give jobs. They belong to (base dir, train id), and stay when a job is read again
 
 
 def annotate(
-    connection: Connection, base_dir_id: int, train_id: str, changes: dict[str, Any], now: datetime
+    session: Session, base_dir_id: int, train_id: str, changes: dict[str, Any], now: datetime
 ) -> None:
     """Set `tag` or `remark` of a job, or both: those that are in `changes`."""
     row = {"base_dir_id": base_dir_id, "train_id": train_id, "updated_at": now, **changes}
-    statement = upsert(connection, annotation, ["base_dir_id", "train_id"], ["updated_at", *changes])
-    connection.execute(statement, row)
+    statement = upsert(session, annotation, ["base_dir_id", "train_id"], ["updated_at", *changes])
+    session.change(statement, row)
     this = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
-    stamp(connection, base_dir_id, connection.execute(select(train_job.c.id).where(this)).scalars().all())
+    stamp(session, base_dir_id, session.column(select(train_job.c.id).where(this)))

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Row,
     Table,
     Text,
@@ -35,7 +34,7 @@ from lineage_store.store import clock
 from lineage_store.store.catalog import registry
 from lineage_store.store.catalog.registry import BY_POLICY
 from lineage_store.store.catalog.retention import Expired
-from lineage_store.store.database.sql import among, upsert
+from lineage_store.store.database.session import Session, among, upsert
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
     ANNOTATED,
@@ -76,23 +75,23 @@ class Cause:
     """Whether a person allowed policies to remove more jobs than they do by themselves, or whatever the clock says."""
 
 
-def ensure_leaving(connection: Connection, base_dir_id: int, now: datetime) -> int:
+def ensure_leaving(session: Session, base_dir_id: int, now: datetime) -> int:
     """Return the id of the base dir that holds what is being removed of this one; insert it if there is none."""
-    return registry.ensure_base_dir(connection, _leaving_name(connection, base_dir_id), now, leaving=True)
+    return registry.ensure_base_dir(session, _leaving_name(session, base_dir_id), now, leaving=True)
 
 
-def is_leaving(connection: Connection, base_dir_id: int) -> bool:
+def is_leaving(session: Session, base_dir_id: int) -> bool:
     """Whether jobs of a base dir are being removed, or an interrupted removal has left some."""
-    return registry.base_dir_id(connection, _leaving_name(connection, base_dir_id)) is not None
+    return registry.base_dir_id(session, _leaving_name(session, base_dir_id)) is not None
 
 
-def _leaving_name(connection: Connection, base_dir_id: int) -> str:
+def _leaving_name(session: Session, base_dir_id: int) -> str:
     path = select(base_dir.c.path).where(base_dir.c.id == base_dir_id)
-    return name_while_leaving(connection.execute(path).scalar_one())
+    return name_while_leaving(session.value(path))
 
 
 def begin_removal(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     leaving_id: int,
     job_ids: Sequence[int],
@@ -105,14 +104,14 @@ def begin_removal(
     `number`: of the removal that these jobs are part of; None: a new one. Return its number, None without any job.
     """
     if job_ids:
-        revision = revisions.next_revision(connection, base_dir_id)
-        number = _count_in(connection, base_dir_id, len(job_ids), cause, now, number)
-        _begin(connection, leaving_id, job_ids, cause.reason, number, revision, now)
+        revision = revisions.next_revision(session, base_dir_id)
+        number = _count_in(session, base_dir_id, len(job_ids), cause, now, number)
+        _begin(session, leaving_id, job_ids, cause.reason, number, revision, now)
     return number
 
 
 def begin_unchanged(
-    connection: Connection,
+    session: Session,
     base_dir_id: int,
     leaving_id: int,
     named: Sequence[Expired],
@@ -125,26 +124,26 @@ def begin_unchanged(
     Return them, and the number of the removal as `begin_removal` does.
     """
     # First, so that no label can be given until the commit.
-    revision = revisions.next_revision(connection, base_dir_id)
+    revision = revisions.next_revision(session, base_dir_id)
     still = select(train_job.c.id, train_job.c.revision).where(
-        train_job.c.base_dir_id == base_dir_id, among(connection, train_job.c.id, (job.id for job in named))
+        train_job.c.base_dir_id == base_dir_id, among(session, train_job.c.id, (job.id for job in named))
     )
-    known = {row.id: row.revision for row in connection.execute(still)}
+    known = {row.id: row.revision for row in session.rows(still)}
     going = [job for job in named if known.get(job.id) == job.revision]
     if not cause.confirmed:
-        going = going[: may_go(connection, base_dir_id, now)]
+        going = going[: may_go(session, base_dir_id, now)]
     if going:
-        number = _count_in(connection, base_dir_id, len(going), cause, now, number)
+        number = _count_in(session, base_dir_id, len(going), cause, now, number)
     for policy in sorted({job.policy for job in going}):
         jobs = [job.id for job in going if job.policy == policy]
         assert number is not None
-        _begin(connection, leaving_id, jobs, BY_POLICY + policy, number, revision, now)
+        _begin(session, leaving_id, jobs, BY_POLICY + policy, number, revision, now)
     return going, number
 
 
-def may_go(connection: Connection, base_dir_id: int, now: datetime) -> int:
+def may_go(session: Session, base_dir_id: int, now: datetime) -> int:
     """Return how many jobs of a base dir policies may remove now by themselves: none while the clock is wrong."""
-    if clock.off_s(connection, base_dir_id, now) is not None:
+    if clock.off_s(session, base_dir_id, now) is not None:
         return 0
     lately = select(removal.c.id, removal.c.jobs).where(
         removal.c.base_dir_id == base_dir_id,
@@ -152,11 +151,11 @@ def may_go(connection: Connection, base_dir_id: int, now: datetime) -> int:
         removal.c.by_policy,
         ~removal.c.confirmed,
     )
-    removals: dict[int, int] = {row.id: row.jobs for row in connection.execute(lately)}
+    removals: dict[int, int] = {row.id: row.jobs for row in session.rows(lately)}
     gone = sum(removals.values())
-    stones = among(connection, tombstone.c.removal_id, removals) & ~tombstone.c.lifted
-    away: int = connection.execute(select(func.count()).select_from(tombstone).where(stones)).scalar_one()
-    had = registry.job_count(connection, base_dir_id) + away
+    stones = among(session, tombstone.c.removal_id, removals) & ~tombstone.c.lifted
+    away: int = session.value(select(func.count()).select_from(tombstone).where(stones))
+    had = registry.job_count(session, base_dir_id) + away
     return max(0, max(_FEWEST_A_DAY, had // _PART_A_DAY) - gone)
 
 
@@ -167,39 +166,39 @@ class WaitingJobs(NamedTuple):
     clock_off_s: float | None
 
 
-def noted_waiting(connection: Connection, base_dir_id: int) -> WaitingJobs:
+def noted_waiting(session: Session, base_dir_id: int) -> WaitingJobs:
     """Return what of a base dir waits for a person, as it was stored last."""
     noted = select(base_dir.c.jobs_waiting, base_dir.c.clock_off_s).where(base_dir.c.id == base_dir_id)
-    row = connection.execute(noted).first()
+    row = session.first(noted)
     return WaitingJobs(0, None) if row is None else WaitingJobs(*row)
 
 
 def note_waiting(
-    connection: Connection, base_dir_id: int, jobs: int, clock_off_s: float | None, now: datetime
+    session: Session, base_dir_id: int, jobs: int, clock_off_s: float | None, now: datetime
 ) -> None:
     """Store how many jobs wait for a person before they go, and how far the clock is off if policies rest for it."""
     waits = jobs > 0 or clock_off_s is not None
     since = case((base_dir.c.waits_since.is_(None), now), else_=base_dir.c.waits_since) if waits else null()
     this = update(base_dir).where(base_dir.c.id == base_dir_id)
-    connection.execute(this.values(jobs_waiting=jobs, clock_off_s=clock_off_s, waits_since=since))
+    session.change(this.values(jobs_waiting=jobs, clock_off_s=clock_off_s, waits_since=since))
 
 
 def _count_in(
-    connection: Connection, base_dir_id: int, jobs: int, cause: Cause, now: datetime, number: int | None
+    session: Session, base_dir_id: int, jobs: int, cause: Cause, now: datetime, number: int | None
 ) -> int:
     """Add jobs to a removal, or begin one; return its number."""
     if number is not None:
         more = update(removal).where(removal.c.id == number)
-        connection.execute(more.values(jobs=removal.c.jobs + jobs, removed_at=now))
+        session.change(more.values(jobs=removal.c.jobs + jobs, removed_at=now))
         return number
     row = {"base_dir_id": base_dir_id, "removed_at": now, "jobs": jobs, "reason": cause.reason}
     row |= {"holder": cause.holder, "by_policy": cause.by_policy, "confirmed": cause.confirmed}
-    made: int = connection.execute(insert(removal).returning(removal.c.id), row).scalar_one()
+    made: int = session.value(insert(removal).returning(removal.c.id), row)
     return made
 
 
 def _begin(
-    connection: Connection,
+    session: Session,
     leaving_id: int,
     job_ids: Sequence[int],
     reason: str,
@@ -208,16 +207,16 @@ def _begin(
     now: datetime,
 ) -> None:
     why = {"removed_at": now, "reason": reason, "removal_id": number, "revision": revision, "lifted": False}
-    _bury(connection, job_ids, why)
+    _bury(session, job_ids, why)
     # With the job's id, for an interrupted removal may have left a job with the same train id.
     unlike = train_job.c.train_id.concat(" ").concat(cast(train_job.c.id, Text))
-    jobs = update(train_job).where(among(connection, train_job.c.id, job_ids))
-    connection.execute(jobs.values(base_dir_id=leaving_id, train_id=unlike))
-    problems = update(ingest_problem).where(among(connection, ingest_problem.c.job_id, job_ids))
-    connection.execute(problems.values(base_dir_id=leaving_id))
+    jobs = update(train_job).where(among(session, train_job.c.id, job_ids))
+    session.change(jobs.values(base_dir_id=leaving_id, train_id=unlike))
+    problems = update(ingest_problem).where(among(session, ingest_problem.c.job_id, job_ids))
+    session.change(problems.values(base_dir_id=leaving_id))
 
 
-def remove_series(connection: Connection, job_id: int, most_rows: int, *which: ColumnElement[bool]) -> int:
+def remove_series(session: Session, job_id: int, most_rows: int, *which: ColumnElement[bool]) -> int:
     """Delete series of a job and their samples, for which there is no foreign key; samples first.
 
     Return what is left of `most_rows` after the deleted rows; 0 or less means that there may be more to delete.
@@ -226,9 +225,9 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
     told = (*(series.c[name] for name in ("series_no", "plugin", "first_step")), there)
     found = select(*told).where(series.c.job_id == job_id, *which)
     whole: dict[Table, list[int]] = {}
-    for row in connection.execute(found.limit(most_rows)).all():
+    for row in session.rows(found.limit(most_rows)):
         if row.rows > most_rows:
-            _behead(connection, job_id, row, most_rows)
+            _behead(session, job_id, row, most_rows)
             most_rows = 0
         else:
             whole.setdefault(SAMPLES_OF[row.plugin], []).append(row.series_no)
@@ -237,24 +236,24 @@ def remove_series(connection: Connection, job_id: int, most_rows: int, *which: C
             break
     for samples, numbers in whole.items():
         for table in (samples, scalar_bucket, series) if samples is scalar_sample else (samples, series):
-            mine = among(connection, table.c.series_no, numbers)
-            connection.execute(delete(table).where(table.c.job_id == job_id, mine))
+            mine = among(session, table.c.series_no, numbers)
+            session.change(delete(table).where(table.c.job_id == job_id, mine))
     return most_rows
 
 
-def _behead(connection: Connection, job_id: int, of: Row[Any], rows: int) -> None:
+def _behead(session: Session, job_id: int, of: Row[Any], rows: int) -> None:
     """Delete the first samples of a series, and note what is left, so that the next step begins behind them."""
     samples = SAMPLES_OF[of.plugin]
     step = samples.c.step
     this = job_id, of.series_no
     mine = in_series(samples, this) & (step >= of.first_step)
-    behind = connection.execute(select(step).where(mine).order_by(step).offset(rows).limit(1)).scalar()
-    connection.execute(delete(samples).where(mine if behind is None else mine & (step < behind)))
+    behind = session.value(select(step).where(mine).order_by(step).offset(rows).limit(1))
+    session.change(delete(samples).where(mine if behind is None else mine & (step < behind)))
     left = {
         "first_step": of.first_step if behind is None else behind,
         "sample_count": series.c.sample_count - rows,
     }
-    connection.execute(update(series).where(in_series(series, this)).values(left))
+    session.change(update(series).where(in_series(series, this)).values(left))
 
 
 def name_while_leaving(path: str) -> str:
@@ -262,32 +261,32 @@ def name_while_leaving(path: str) -> str:
     return f"being removed: {path}"
 
 
-def lift(connection: Connection, base_dir_id: int, train_id: str) -> bool:
+def lift(session: Session, base_dir_id: int, train_id: str) -> bool:
     """Allow a removed job to be ingested again; return whether it was removed at all."""
-    return lift_all(connection, base_dir_id, [train_id]) > 0
+    return lift_all(session, base_dir_id, [train_id]) > 0
 
 
-def lift_all(connection: Connection, base_dir_id: int, train_ids: Collection[str]) -> int:
+def lift_all(session: Session, base_dir_id: int, train_ids: Collection[str]) -> int:
     """Allow removed jobs to be ingested again; return how many of them were removed at all."""
     mine = (tombstone.c.base_dir_id == base_dir_id) & ~tombstone.c.lifted
-    these = mine & among(connection, tombstone.c.train_id, train_ids)
-    count: int = connection.execute(select(func.count()).select_from(tombstone).where(these)).scalar_one()
+    these = mine & among(session, tombstone.c.train_id, train_ids)
+    count: int = session.value(select(func.count()).select_from(tombstone).where(these))
     if count:
-        lifted = {"lifted": True, "revision": revisions.next_revision(connection, base_dir_id)}
-        connection.execute(update(tombstone).where(these).values(lifted))
+        lifted = {"lifted": True, "revision": revisions.next_revision(session, base_dir_id)}
+        session.change(update(tombstone).where(these).values(lifted))
     return count
 
 
-def _bury(connection: Connection, job_ids: Sequence[int], why: Mapping[str, Any]) -> None:
+def _bury(session: Session, job_ids: Sequence[int], why: Mapping[str, Any]) -> None:
     removed = select(
         train_job.c.base_dir_id,
         train_job.c.train_id,
         func.coalesce(train_job.c.last_file_time, 0).label("last_file_time"),
         train_job.c.created_at.label("first_seen_at"),
-    ).where(among(connection, train_job.c.id, job_ids))
-    rows = [{**row, **why} for row in connection.execute(removed).mappings().all()]
+    ).where(among(session, train_job.c.id, job_ids))
+    rows = [{**row, **why} for row in [row._mapping for row in session.rows(removed)]]
     keys, rest = ["base_dir_id", "train_id"], ["last_file_time", "first_seen_at", *why]
-    connection.execute(upsert(connection, tombstone, keys, rest), rows)
+    session.change(upsert(session, tombstone, keys, rest), rows)
 
 
 # ---- Forgetting a base dir: all its rows are deleted, in bounded steps
@@ -312,63 +311,62 @@ class Holdings:
     """How many jobs that were removed have a label or a remark, which they get back when they are read again."""
 
 
-def ids_of(connection: Connection, path: str) -> list[int]:
+def ids_of(session: Session, path: str) -> list[int]:
     """Return the ids of the base dir at a stored path, if it is known, and of what interrupted removals left of it."""
-    rows = connection.execute(select(base_dir.c.id, base_dir.c.path).order_by(base_dir.c.id))
+    rows = session.rows(select(base_dir.c.id, base_dir.c.path).order_by(base_dir.c.id))
     going = name_while_leaving(path)
     return [row.id for row in rows if row.path in (path, going, _name_while_going(row.id, path))]
 
 
-def holdings(connection: Connection, ids: Sequence[int]) -> Holdings:
+def holdings(session: Session, ids: Sequence[int]) -> Holdings:
     """Count what the store holds of these base dirs."""
-    jobs = connection.execute(select(func.count()).where(train_job.c.base_dir_id.in_(ids))).scalar_one()
+    jobs = session.value(select(func.count()).where(train_job.c.base_dir_id.in_(ids)))
     said = select(func.count()).select_from(annotation).where(annotation.c.base_dir_id.in_(ids), SAID)
-    everybodys = connection.execute(said).scalar_one()
-    annotated = connection.execute(said.join(train_job, ANNOTATED)).scalar_one()
+    everybodys = session.value(said)
+    annotated = session.value(said.join(train_job, ANNOTATED))
     return Holdings(jobs, annotated, everybodys - annotated)
 
 
-def begin_forgetting(connection: Connection, base_dir_id: int, path: str) -> None:
+def begin_forgetting(session: Session, base_dir_id: int, path: str) -> None:
     """Rename a base dir, so that it is no longer known by its path."""
     name = _name_while_going(base_dir_id, path)
     renamed = update(base_dir).where(base_dir.c.id == base_dir_id)
-    connection.execute(renamed.values(path=name, path_key=key(name), leaving=True))
+    session.change(renamed.values(path=name, path_key=key(name), leaving=True))
 
 
-def remove_part(connection: Connection, base_dir_id: int, most_rows: int) -> bool:
+def remove_part(session: Session, base_dir_id: int, most_rows: int) -> bool:
     """Delete about `most_rows` samples and series at most, and jobs that then have none. The last step deletes the row
     of the base dir.
 
     Return whether there may be more to delete.
     """
     next_jobs = select(train_job.c.id).where(train_job.c.base_dir_id == base_dir_id).order_by(train_job.c.id)
-    jobs = connection.execute(next_jobs.limit(min(most_rows, _MOST_JOBS))).scalars().all()
-    with_partition = partitions.going_whole(connection, base_dir_id, jobs)
-    some = list(_first_of_at_most(most_rows, jobs, _sizes(connection, jobs, with_partition)))
+    jobs = session.column(next_jobs.limit(min(most_rows, _MOST_JOBS)))
+    with_partition = partitions.going_whole(session, base_dir_id, jobs)
+    some = list(_first_of_at_most(most_rows, jobs, _sizes(session, jobs, with_partition)))
     if not jobs:
-        registry.drop_base_dir(connection, base_dir_id)
+        registry.drop_base_dir(session, base_dir_id)
     elif not some:
-        remove_series(connection, jobs[0], most_rows)
+        remove_series(session, jobs[0], most_rows)
     else:
         one_by_one = [job_id for job_id in some if job_id not in with_partition]
         for table in (scalar_sample, payload_sample):
-            connection.execute(delete(table).where(among(connection, table.c.job_id, one_by_one)))
-        remove_lineage(connection, some)
+            session.change(delete(table).where(among(session, table.c.job_id, one_by_one)))
+        remove_lineage(session, some)
         # Foreign keys would not do: samples and buckets have none.
         for table in (scalar_bucket, series, log_file, ingest_problem):
-            connection.execute(delete(table).where(among(connection, table.c.job_id, some)))
-        connection.execute(delete(train_job).where(among(connection, train_job.c.id, some)))
+            session.change(delete(table).where(among(session, table.c.job_id, some)))
+        session.change(delete(train_job).where(among(session, train_job.c.id, some)))
     return bool(jobs)
 
 
-def _sizes(connection: Connection, jobs: Collection[int], with_partition: Collection[int]) -> dict[int, int]:
+def _sizes(session: Session, jobs: Collection[int], with_partition: Collection[int]) -> dict[int, int]:
     """How many rows of series and samples jobs have, without samples whose partition is dropped as a whole. Jobs
     without series are left out."""
     job_id, samples = series.c.job_id, func.sum(series.c.sample_count - series.c.thinned_count)
-    sizes = select(job_id, func.count(), samples).where(among(connection, job_id, jobs)).group_by(job_id)
+    sizes = select(job_id, func.count(), samples).where(among(session, job_id, jobs)).group_by(job_id)
     return {
-        row[0]: row[1] if row[0] in with_partition else row[1] + int(row[2])
-        for row in connection.execute(sizes)
+        row[0]: row[1] if row[0] in with_partition else row[1] + int(row[2]) for row in session.rows(sizes)
     }
 
 
@@ -391,15 +389,15 @@ def _name_while_going(base_dir_id: int, path: str) -> str:
 # path is forgotten and see all of the new one, for a position in the changes belongs to a path.
 
 
-def rename(connection: Connection, base_dir_id: int, old: str, new: str) -> None:
+def rename(session: Session, base_dir_id: int, old: str, new: str) -> None:
     """Rename a base dir. A base dir without jobs that is known at the new path is forgotten."""
-    registry.forget_base_dir(connection, new)
+    registry.forget_base_dir(session, new)
     rows = select(base_dir.c.id, base_dir.c.path, base_dir.c.moved_from)
-    for row in connection.execute(rows.where(base_dir.c.id.in_(ids_of(connection, old)))).all():
+    for row in session.rows(rows.where(base_dir.c.id.in_(ids_of(session, old)))):
         path = row.path.removesuffix(old) + new
         values: dict[str, str | int] = {"path": path, "path_key": key(path)}
         if row.id == base_dir_id:
             before = {*json.loads(row.moved_from or "[]"), old} - {new}
             values["moved_from"] = json.dumps(sorted(before))
-        connection.execute(update(base_dir).where(base_dir.c.id == row.id).values(values))
-    revisions.next_revision(connection, base_dir_id)
+        session.change(update(base_dir).where(base_dir.c.id == row.id).values(values))
+    revisions.next_revision(session, base_dir_id)

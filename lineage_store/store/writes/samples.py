@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import (
-    Connection,
     Row,
     Select,
     Table,
@@ -37,15 +36,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.catalog.registry import next_numbers
-from lineage_store.store.database.sql import (
-    among,
-    among_rows,
-    execute_rows,
-    insert_plain,
-    listed_rows,
-    one_of_rows,
-    update_by_key,
-)
+from lineage_store.store.database.session import Session, among, among_rows, update_by_key
+from lineage_store.store.database.sql import listed_rows, one_of_rows
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName, Statistics
 from lineage_store.store.schema.tables import (
     SAMPLES_OF,
@@ -90,7 +82,7 @@ class _Part:
 
 
 def write_samples(
-    connection: Connection, samples: Sequence[SampleColumns], most_tags: int
+    session: Session, samples: Sequence[SampleColumns], most_tags: int
 ) -> tuple[set[int], set[int], set[FileKey]]:
     """Store samples, of at most `most_tags` series per file.
 
@@ -100,12 +92,12 @@ def write_samples(
     batch = [(columns, _parts(columns)) for columns in samples]
     parts = [part for _, of_plugin in batch for part in of_plugin]
     # A file whose bookmark is at 0 has no series yet.
-    known = _known_series(connection, {part.name.file.key for part in parts if part.name.file.byte_offset})
+    known = _known_series(session, {part.name.file.key for part in parts if part.name.file.byte_offset})
     if any(row.thinned_count for row in known.values()):
         raise BookmarkMovedError("A log file was thinned since it was read; nothing was written.")
     room = _Room(most_tags)
-    new = _create(connection, [part for part in parts if part.key not in known], room)
-    moved = [part for each in batch for part in _write_plugin(connection, *each, known, new)]
+    new = _create(session, [part for part in parts if part.key not in known], room)
+    moved = [part for each in batch for part in _write_plugin(session, *each, known, new)]
     return {part.name.file.job_id for part in moved}, {part.key[2] for part in moved}, room.full
 
 
@@ -134,7 +126,7 @@ class _Room:
 
 
 def _write_plugin(
-    connection: Connection,
+    session: Session,
     samples: SampleColumns,
     parts: Sequence[_Part],
     known: Mapping[SeriesKey, Row[Any]],
@@ -156,7 +148,7 @@ def _write_plugin(
     rewritten = [
         n for n, part in enumerate(parts) if part.key in known and not part.appends_to(known[part.key])
     ]
-    write(connection, table, samples, series_nos, rewritten)
+    write(session, table, samples, series_nos, rewritten)
     extended = [part for part in parts if part.key in known]
     superseded = {
         part.key: _samples_from(samples, n, known[part.key].superseded_from)
@@ -164,7 +156,7 @@ def _write_plugin(
         if part.key in known
     }
     created = [part for part in parts if part.key in new]
-    return created + _update_statistics(connection, table, extended, known, superseded)
+    return created + _update_statistics(session, table, extended, known, superseded)
 
 
 def _samples_from(samples: SampleColumns, number: int, first: int | None) -> int:
@@ -172,30 +164,30 @@ def _samples_from(samples: SampleColumns, number: int, first: int | None) -> int
     return 0 if first is None else int((samples.steps[samples.number == number] >= first).sum())
 
 
-def _create(connection: Connection, parts: Sequence[_Part], room: _Room) -> dict[SeriesKey, int]:
+def _create(session: Session, parts: Sequence[_Part], room: _Room) -> dict[SeriesKey, int]:
     """Insert rows of new series as far as their files have room; return their numbers within their jobs."""
     if not parts:
         return {}
-    next_no = next_numbers(connection, series.c.series_no, {part.key[0] for part in parts})
+    next_no = next_numbers(session, series.c.series_no, {part.key[0] for part in parts})
     begun = {part.name.file.key for part in parts if part.name.file.byte_offset}
-    room.taken.update(_series_counts(connection, begun - room.taken.keys()))
+    room.taken.update(_series_counts(session, begun - room.taken.keys()))
     numbers = {part.key: next(next_no[part.key[0]]) for part in parts if room.takes(part.name.file.key)}
     rows = [part.series_row(numbers[part.key]) for part in parts if part.key in numbers]
-    insert_plain(connection, series, rows)
+    session.insert(series, rows)
     return numbers
 
 
-def _series_counts(connection: Connection, files: Collection[FileKey]) -> Counter[FileKey]:
+def _series_counts(session: Session, files: Collection[FileKey]) -> Counter[FileKey]:
     """Return how many series each file has."""
     if not files:
         return Counter()
     of = (series.c.job_id, series.c.file_no)
-    counts = select(*of, func.count()).where(among_rows(connection, of, files)).group_by(*of)
-    return Counter({(job_id, file_no): count for job_id, file_no, count in connection.execute(counts)})
+    counts = select(*of, func.count()).where(among_rows(session, of, files)).group_by(*of)
+    return Counter({(job_id, file_no): count for job_id, file_no, count in session.rows(counts)})
 
 
 def _update_statistics(
-    connection: Connection,
+    session: Session,
     table: Table,
     parts: Iterable[_Part],
     known: Mapping[SeriesKey, Row[Any]],
@@ -217,20 +209,20 @@ def _update_statistics(
             continue
         first, count = row.superseded_from, 0
         if first is not None:
-            count = samples_from(connection, table, row.job_id, [row.series_no], first).get(row.series_no, 0)
-        rewritten.append((number, count, statistics_from_rows(connection, table, number)))
+            count = samples_from(session, table, row.job_id, [row.series_no], first).get(row.series_no, 0)
+        rewritten.append((number, count, statistics_from_rows(session, table, number)))
         if part.statistics.first_step < row.first_step:
             lowered.append(part)
-    append_statistics(connection, appended)
-    store_statistics(connection, rewritten)
+    append_statistics(session, appended)
+    store_statistics(session, rewritten)
     return lowered
 
 
-def _known_series(connection: Connection, files: Collection[FileKey]) -> dict[SeriesKey, Row[Any]]:
+def _known_series(session: Session, files: Collection[FileKey]) -> dict[SeriesKey, Row[Any]]:
     if not files:
         return {}
-    dialect_name = connection.dialect.name
-    rows = connection.execute(_known(dialect_name), listed_rows(dialect_name, 2, files))
+    dialect_name = session.kind
+    rows = session.rows(_known(dialect_name), listed_rows(dialect_name, 2, files))
     return {tuple(row[:4]): row for row in rows}
 
 
@@ -252,7 +244,7 @@ Integers = NDArray[np.int64]
 
 
 def write(
-    connection: Connection,
+    session: Session,
     table: Table,
     samples: SampleColumns,
     series_nos: Integers,
@@ -272,25 +264,25 @@ def write(
     }
     found = {**samples.columns, **known}
     columns = [found.get(column.name) for column in table.columns]
-    if connection.dialect.name == "sqlite":
+    if session.kind == "sqlite":
         rank = np.argsort(np.lexsort((series_nos, job_ids)))[samples.number]
         if (np.diff(rank) < 0).any():
             order = np.argsort(rank, kind="stable")
             columns = [None if column is None else column[order] for column in columns]
-        sqlite_bulk.insert(connection, table, columns)
+        sqlite_bulk.insert(session, table, columns)
         return
     if rewritten:
         again = np.isin(samples.number, rewritten)
-        _delete(connection, table, {name: keys[again] for name, keys in known.items()})
-    binary_copy.copy(connection, table, columns)
+        _delete(session, table, {name: keys[again] for name, keys in known.items()})
+    binary_copy.copy(session, table, columns)
 
 
-def _delete(connection: Connection, table: Table, keys: Mapping[str, Integers]) -> None:
+def _delete(session: Session, table: Table, keys: Mapping[str, Integers]) -> None:
     """Delete the rows with these keys, as far as they exist, by one statement for all series."""
     columns = [table.c[name] for name in keys]
     lists = (literal(keys[column.name].tolist(), ARRAY(column.type)) for column in columns)
     again = func.unnest(*lists).table_valued(*keys, name="again").render_derived()
-    connection.execute(delete(table).where(*(column == again.c[column.name] for column in columns)))
+    session.change(delete(table).where(*(column == again.c[column.name] for column in columns)))
 
 
 # ---- Series: their stored statistics, and from which step on a newer log file supersedes their samples
@@ -319,14 +311,14 @@ def supersession(of_tag: Sequence[tuple[int, int]]) -> list[int | None]:
 
 
 def recompute_supersession(
-    connection: Connection, job_ids: Collection[int], tag_keys: Collection[int] | None
+    session: Session, job_ids: Collection[int], tag_keys: Collection[int] | None
 ) -> None:
     """Update `superseded_from` and `superseded_count` of the series of jobs, for the given tags or (None) for all."""
-    several = _jobs_of_several_files(connection, job_ids) if job_ids else ()
+    several = _jobs_of_several_files(session, job_ids) if job_ids else ()
     if not several:
         return
     groups: dict[tuple[object, ...], list[Row[Any]]] = defaultdict(list)
-    for row in connection.execute(_WRITTEN.where(among(connection, series.c.job_id, several))):
+    for row in session.rows(_WRITTEN.where(among(session, series.c.job_id, several))):
         if tag_keys is None or row.tag_key in tag_keys:
             groups[row.job_id, row.plugin, row.tag_key, row.device].append(row)
     changed: list[tuple[Row[Any], int | None]] = []
@@ -337,13 +329,13 @@ def recompute_supersession(
         ]
     counted = [
         {**_of(number), "superseded_from": first, "superseded_count": count}
-        for number, first, count in _superseded(connection, changed)
+        for number, first, count in _superseded(session, changed)
     ]
-    update_by_key(connection, series, counted)
+    update_by_key(session, series, counted)
 
 
 def _superseded(
-    connection: Connection, of: Iterable[tuple[Row[Any], int | None]]
+    session: Session, of: Iterable[tuple[Row[Any], int | None]]
 ) -> Iterator[tuple[SeriesNumber, int | None, int]]:
     """Yield for each series its number, its first superseded step, and how many of its samples are superseded.
 
@@ -357,31 +349,31 @@ def _superseded(
         elif first <= row.first_step:
             yield number, first, row.sample_count
         elif row.thinned_count:
-            yield number, first, _written_from(connection, number, first)
+            yield number, first, _written_from(session, number, first)
         else:
             parts[row.job_id, SAMPLES_OF[row.plugin], first].append(row.series_no)
     for (job_id, samples, first), numbers in parts.items():
-        for series_no, count in samples_from(connection, samples, job_id, numbers, first).items():
+        for series_no, count in samples_from(session, samples, job_id, numbers, first).items():
             yield (job_id, series_no), first, count
 
 
 def samples_from(
-    connection: Connection, samples: Table, job_id: int, series_nos: Collection[int], first: int
+    session: Session, samples: Table, job_id: int, series_nos: Collection[int], first: int
 ) -> dict[int, int]:
     """Return by number how many samples series of a job have at the step `first` or behind it; without zeros."""
-    behind = among(connection, samples.c.series_no, series_nos) & (samples.c.step >= first)
+    behind = among(session, samples.c.series_no, series_nos) & (samples.c.step >= first)
     counts = select(samples.c.series_no, func.count()).where(samples.c.job_id == job_id, behind)
-    return {row[0]: row[1] for row in connection.execute(counts.group_by(samples.c.series_no))}
+    return {row[0]: row[1] for row in session.rows(counts.group_by(samples.c.series_no))}
 
 
-def _written_from(connection: Connection, number: SeriesNumber, first: int) -> int:
+def _written_from(session: Session, number: SeriesNumber, first: int) -> int:
     """Estimate how many samples a thinned series had from the step `first` on.
 
     Within a bucket the steps count as evenly spread.
     """
     bucket = scalar_bucket.c
     mine = in_series(scalar_bucket, number) & (bucket.last_step >= first)
-    rows = connection.execute(select(bucket.first_step, bucket.last_step, bucket["count"]).where(mine))
+    rows = session.rows(select(bucket.first_step, bucket.last_step, bucket["count"]).where(mine))
     return sum(
         count if first <= low else count - -((low - first) * (count - 1) // (high - low))
         for low, high, count in rows
@@ -400,25 +392,25 @@ _WRITTEN: Select[Any] = (
 )
 
 
-def _jobs_of_several_files(connection: Connection, job_ids: Collection[int]) -> list[int]:
+def _jobs_of_several_files(session: Session, job_ids: Collection[int]) -> list[int]:
     """Return the jobs with more than one summary file or generation: in others no file supersedes another."""
-    mine = among(connection, log_file.c.job_id, job_ids)
+    mine = among(session, log_file.c.job_id, job_ids)
     summaries = select(log_file.c.job_id).where(mine, log_file.c.kind == "summary")
     several = summaries.group_by(log_file.c.job_id).having(func.count() > 1)
-    return sorted(connection.execute(several).scalars())
+    return sorted(session.column(several))
 
 
-def store_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
+def store_statistics(session: Session, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
     """Replace the statistics of existing series, given with their numbers and counts of superseded samples."""
     rows = [{**_of(number), "superseded_count": count, **found._asdict()} for number, count, found in of]
-    update_by_key(connection, series, rows)
+    update_by_key(session, series, rows)
 
 
 def _of(number: SeriesNumber) -> dict[str, int]:
     return {"of_job_id": number[0], "of_series_no": number[1]}
 
 
-def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
+def append_statistics(session: Session, of: Iterable[tuple[SeriesNumber, int, Statistics]]) -> None:
     """Merge the statistics of new samples into those of existing series, all of whose steps must be lower.
 
     Args:
@@ -426,7 +418,7 @@ def append_statistics(connection: Connection, of: Iterable[tuple[SeriesNumber, i
     """
     rows = [dict(zip(_APPENDED, (*number, count, *found), strict=True)) for number, count, found in of]
     if rows:
-        execute_rows(connection, _APPEND, rows)
+        session.change(_APPEND, rows)
 
 
 _APPENDED = [f"of_{name}" for name in ("job_id", "series_no", "superseded_count", *Statistics._fields)]
@@ -456,17 +448,15 @@ def _append() -> Update:
 _APPEND = _append()
 
 
-def statistics_from_rows(connection: Connection, samples: Table, number: SeriesNumber) -> Statistics:
+def statistics_from_rows(session: Session, samples: Table, number: SeriesNumber) -> Statistics:
     """Compute the statistics of one series from its stored samples, as is needed after a step was written again."""
     mine = in_series(samples, number)
     first, last = (
-        connection.execute(select(samples).where(mine).order_by(order).limit(1)).one()
+        session.one(select(samples).where(mine).order_by(order).limit(1))
         for order in (samples.c.step, samples.c.step.desc())
     )
     time = samples.c.wall_time
-    count, earliest, latest = connection.execute(
-        select(func.count(), func.min(time), func.max(time)).where(mine)
-    ).one()
+    count, earliest, latest = session.one(select(func.count(), func.min(time), func.max(time)).where(mine))
     found = Statistics(
         sample_count=count,
         first_step=first.step,
@@ -480,19 +470,19 @@ def statistics_from_rows(connection: Connection, samples: Table, number: SeriesN
     )
     if samples is not scalar_sample:
         return found
-    values = _value_statistics(connection, number)
+    values = _value_statistics(session, number)
     return found._replace(first_value=first.value, last_value=last.value, **values)
 
 
-def _value_statistics(connection: Connection, number: SeriesNumber) -> dict[str, Any]:
+def _value_statistics(session: Session, number: SeriesNumber) -> dict[str, Any]:
     mine, value, step = in_series(scalar_sample, number), scalar_sample.c.value, scalar_sample.c.step
     infinite = value.in_([float("inf"), float("-inf")])
     counts = select(func.count().filter(value.is_(None)), func.count().filter(infinite)).where(mine)
-    nans, infinities = connection.execute(counts).one()
+    nans, infinities = session.one(counts)
     found: dict[str, Any] = {"nan_count": nans, "inf_count": infinities}
     for name, order in (("min", value), ("max", value.desc())):
         finite = select(value, step).where(mine, value.is_not(None), ~infinite)
-        row = connection.execute(finite.order_by(order, step).limit(1)).first()
+        row = session.first(finite.order_by(order, step).limit(1))
         if row is not None:
             found |= {f"{name}_value": row.value, f"{name}_step": row.step}
     return found

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table
+from sqlalchemy import Table
 
+from lineage_store.store.database.session import Session
 from lineage_store.store.records import Block, Column
 
 CAN_STAGE = hasattr(sqlite3.Connection, "deserialize")
@@ -38,24 +39,24 @@ class Stage:
     insert: str
 
 
-def insert(connection: Connection, table: Table, block: Block) -> None:
+def insert(session: Session, table: Table, block: Block) -> None:
     """Insert rows, or replace rows with the same key. This is fastest in the order of the keys.
 
     Args:
         block: at least one column that is not None.
     """
     if not CAN_STAGE:
-        _insert_values(connection, table, block)
+        _insert_values(session, table, block)
         return
-    if STAGED not in connection.info:
-        connection.exec_driver_sql(ATTACH)
-        connection.info[STAGED] = True
-    driver: Any = connection.connection.driver_connection
+    if STAGED not in session.connection.info:
+        session.change(ATTACH)
+        session.connection.info[STAGED] = True
+    driver: Any = session.connection.connection.driver_connection
     for stage in stages(table, block):
         driver.deserialize(stage.image, name=STAGED)
         if stage.texts:
-            connection.exec_driver_sql(INSERT_TEXTS, stage.texts)
-        connection.exec_driver_sql(stage.insert)
+            session.change(INSERT_TEXTS, stage.texts)
+        session.change(stage.insert)
 
 
 def stages(table: Table, block: Block) -> Iterator[Stage]:
@@ -99,11 +100,11 @@ def _insert_staged(table: Table, kinds: Sequence[bool | None]) -> str:
     return _upsert(table, select)
 
 
-def _insert_values(connection: Connection, table: Table, block: Block) -> None:
+def _insert_values(session: Session, table: Table, block: Block) -> None:
     """Insert the same rows without staging, value by value."""
     columns: list[Iterable[Any]] = [repeat(None) if column is None else column.tolist() for column in block]
     insert = _upsert(table, f"VALUES ({', '.join('?' * len(columns))})")
-    connection.exec_driver_sql(insert, list(zip(*columns)))  # noqa: B905 - the columns of NULLs are endless
+    session.change(insert, list(zip(*columns)))  # noqa: B905 - the columns of NULLs are endless
 
 
 def _upsert(table: Table, source: str) -> str:

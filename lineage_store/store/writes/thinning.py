@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import delete, select, update
 
 from lineage_store.store.catalog.retention import SeriesKey, Thinnable
-from lineage_store.store.database.sql import among, insert_plain
+from lineage_store.store.database.session import Session, among
 from lineage_store.store.records import Floats, Integers, Statistics, statistics
 from lineage_store.store.schema.tables import (
     in_file,
@@ -42,12 +42,11 @@ class Thinned:
     """Steps of the samples that are kept, ascending."""
 
 
-def read_samples(connection: Connection, key: SeriesKey) -> tuple[Integers, Floats]:
+def read_samples(session: Session, key: SeriesKey) -> tuple[Integers, Floats]:
     """Return the steps, ascending, and the values of a series."""
     sample = scalar_sample.c
     query = select(sample.step, sample.value).where(in_series(scalar_sample, key)).order_by(sample.step)
-    with connection.execute(query, execution_options={"yield_per": _ROWS_AT_A_TIME}) as rows:
-        parts = [tuple(zip(*part, strict=True)) for part in rows.partitions()]
+    parts = [tuple(zip(*part, strict=True)) for part in session.stream(query, _ROWS_AT_A_TIME)]
     steps = np.concatenate([np.empty(0, np.int64), *(np.array(part[0], np.int64) for part in parts)])
     values = np.concatenate([np.empty(0), *(np.array(part[1], np.float64) for part in parts)])
     return steps, values  # NULL has become NaN
@@ -102,15 +101,15 @@ def _means(buckets: Sequence[Statistics], number: Integers, values: Floats) -> I
         yield None if least is None or greatest is None else min(max(mean, least), greatest)
 
 
-def thin(connection: Connection, base_dir_id: int, of: Thinnable, found: Thinned) -> int:
+def thin(session: Session, base_dir_id: int, of: Thinnable, found: Thinned) -> int:
     """Insert the buckets and delete the samples that are not kept; return how many were deleted."""
     gone = of.sample_count - len(found.kept)
-    others = in_series(scalar_sample, of.key) & ~among(connection, scalar_sample.c.step, found.kept)
-    connection.execute(delete(scalar_sample).where(others))
+    others = in_series(scalar_sample, of.key) & ~among(session, scalar_sample.c.step, found.kept)
+    session.change(delete(scalar_sample).where(others))
     key = {"job_id": of.job_id, "series_no": of.series_no}
-    insert_plain(connection, scalar_bucket, [key | row for row in found.buckets])
-    connection.execute(update(series).where(in_series(series, of.key)).values(thinned_count=gone))
+    session.insert(scalar_bucket, [key | row for row in found.buckets])
+    session.change(update(series).where(in_series(series, of.key)).values(thinned_count=gone))
     file = in_file(log_file, (of.job_id, of.file_no))
-    connection.execute(update(log_file).where(file).values(thinned=True))
-    jobs.stamp(connection, base_dir_id, [of.job_id])
+    session.change(update(log_file).where(file).values(thinned=True))
+    jobs.stamp(session, base_dir_id, [of.job_id])
     return gone

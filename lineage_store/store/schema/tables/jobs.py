@@ -80,7 +80,7 @@ base_dir = Table(
         "clock_off_s", Float64, "how far the clock was from that when policies rested; NULL: they trust it"
     ),
     required("jobs_waiting", Integer, "jobs that go only when a person confirms it", default=text("0")),
-    optional("waits_since", UtcTime, "since when policies rest, or jobs wait to be removed"),
+    optional("waits_since", UtcTime, "since when retention is delayed, or jobs wait for confirmation"),
     comment="a directory that holds job directories",
 )
 event.listen(base_dir, "after_create", _ANALYSED_WHEN_SMALL.execute_if(dialect="postgresql"))
@@ -139,15 +139,15 @@ log_file = Table(
     optional("device", BigInteger, "device number in the name"),
     optional("host", Text, "host in the name"),
     required("state", Text, ", ".join(FileState)),
-    required("size_bytes", BigInteger, "size when last looked at, also before anything is read of it"),
+    required("size_bytes", BigInteger, "size at the last check, also before anything is read of it"),
     required("byte_offset", BigInteger, "bookmark: ingest has dealt with the bytes before it"),
     required("quarantined_bytes", BigInteger, "bytes before the bookmark that were given up"),
     required("event_count", BigInteger, "events ingested"),
     required("modified_s", BigInteger, "modification time, unix s"),
     optional("first_wall_time", Float64, "least wall time of its events from 2000 on, unix s"),
     optional("last_wall_time", Float64, "greatest wall time of its events, unix s"),
-    required("closed", Boolean, "the writer has finished, as its format tells (MindSpore: mode 0400)"),
-    optional("stat_stamp", Text, "inode, size and times when last looked at: a hint that nothing changed"),
+    required("closed", Boolean, "the writer has finished, as its format defines (MindSpore: mode 0400)"),
+    optional("stat_stamp", Text, "inode, size and times at the last check: a hint that nothing changed"),
     optional("fingerprint", Text, "digest of the first frame: what makes it this file"),
     required("fingerprint_bytes", Integer, "bytes that the fingerprint covers"),
     optional("anchor", Text, "digest of the bytes just before the bookmark"),
@@ -160,7 +160,7 @@ log_file = Table(
         "unlisted", Text, "kinds of its problems that have no row in ingest_problem: its job has too many"
     ),
     optional("grown_at", UtcTime, "when it was last seen to grow"),
-    optional("growth_seen_at", UtcTime, "the same, but NULL until it has grown since the first look"),
+    optional("growth_seen_at", UtcTime, "the same, but NULL until it has grown since the first check"),
     required("created_at", UtcTime, "when the store first saw it"),
     required(
         "thinned",
@@ -239,7 +239,7 @@ tombstone = Table(
     required(
         "lifted",
         Boolean,
-        "the job may come back; until it does, this tells who follows the base dir that it was removed",
+        "the job may come back; until it does, this shows followers of the base dir that it was removed",
         default=false(),
     ),
     revision("revision of the base dir when the job was removed, or this lifted"),

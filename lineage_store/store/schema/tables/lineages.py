@@ -42,8 +42,8 @@ lineage_event = Table(
     optional("wall_time", Float64, "when it was written, unix s"),
     required("content", Text, "JSON"),
     optional("evaluation_no", Integer, "number of the evaluation within its log file, from 1"),
-    optional("epoch", BigInteger, "epoch of the training at an evaluation; NULL where the file tells none"),
-    optional("step", BigInteger, "step of the training at an evaluation; NULL where the file tells none"),
+    optional("epoch", BigInteger, "epoch of the training at an evaluation; NULL where the file has none"),
+    optional("step", BigInteger, "step of the training at an evaluation; NULL where the file has none"),
     belongs_to("log_file", "file_no"),
     comment="every lineage event that was read, with its place",
 )
@@ -58,7 +58,7 @@ file_lineage = Table(
     metadata,
     job_id(),
     part_of_key("file_no", Integer, "its log file"),
-    required("events", Integer, "lineage events that were taken in"),
+    required("events", Integer, "lineage events that were folded in"),
     required("evaluations", Integer, "evaluations among them"),
     required("user_values", BigInteger, "user-defined values, as often as written"),
     required("content_bytes", BigInteger, "bytes of its events as JSON"),
@@ -72,7 +72,7 @@ file_lineage = Table(
     ),
     required("has_last_evaluation", Boolean, "whether the job's last evaluation is in it", default=true()),
     belongs_to("log_file", "file_no"),
-    comment="what the lineage events of a log file have come to, from which further ones go on",
+    comment="what the lineage events of a log file add up to, from which further ones continue",
 )
 
 dataset_graph = Table(

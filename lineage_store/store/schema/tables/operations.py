@@ -44,7 +44,7 @@ ingest_problem = Table(
     required("remedy", Text, "what to do"),
     required("first_seen_at", UtcTime, "since when"),
     required("last_seen_at", UtcTime, "when last seen"),
-    optional("resolved_at", UtcTime, "when it went away; NULL while it lasts"),
+    optional("resolved_at", UtcTime, "when it was resolved; NULL while it is open"),
     belongs_to("log_file", "file_no"),
     UniqueConstraint("job_id", "file_no", "kind"),
     Index("ix_ingest_problem_newest", "first_seen_at"),
@@ -92,13 +92,13 @@ ingest_total = Table(
 notifier = Table(
     "notifier",
     metadata,
-    part_of_key("name", Name, "setting notify_name of the daemons that tell"),
-    required("since", Text, "token of changes: what is behind it may not be told yet"),
-    required("looked_at", UtcTime, "when everything had been told"),
+    part_of_key("name", Name, "setting notify_name of the daemons that notify"),
+    required("since", Text, "token of changes: later ones may not be notified yet"),
+    required("looked_at", UtcTime, "when everything had been notified"),
     required("begun_at", UtcTime, "what happened before is no news"),
-    required("holder", Text, "who tells"),
+    required("holder", Text, "which daemon notifies: host:pid:nonce"),
     required("expires_at", UtcTime, "when another one may"),
-    comment="who tells a webhook or command what happens, and how far that is",
+    comment="which daemon notifies a webhook or command, and up to which change",
 )
 
 notified = Table(
@@ -111,18 +111,20 @@ notified = Table(
         primary_key=True,
         comment="its name",
     ),
-    part_of_key("event_key", BigInteger, "64 bits of the SHA-256 of what was told: its id in the message"),
+    part_of_key(
+        "event_key", BigInteger, "64 bits of the SHA-256 of the notified event: its id in the message"
+    ),
     required("told_at", UtcTime, "when; it is kept for a week"),
-    comment="what was told lately",
+    comment="what was notified recently",
     sqlite_with_rowid=False,
 )
 
 ingest_lease = Table(
     "ingest_lease",
     metadata,
-    owner("base_dir", "the base dir that is led", primary_key=True),
+    owner("base_dir", "the base dir of the lease", primary_key=True),
     part_of_key("shard", Integer, "which of its shards, from 0", default=text("0")),
-    required("holder", Text, "who leads: host:pid:nonce"),
+    required("holder", Text, "its holder: host:pid:nonce"),
     required("epoch", BigInteger, "grows by one with every new holder"),
     required("mode", Text, "daemon or once"),
     required("acquired_at", UtcTime, "since when"),

@@ -70,7 +70,7 @@ series = Table(
     required(
         "thinned_count",
         BigInteger,
-        "samples that were thinned out: the statistics count them, scalar_bucket tells of them",
+        "samples that were thinned out: the statistics count them, scalar_bucket has them",
         default=text("0"),
     ),
     UniqueConstraint("job_id", "plugin", "tag_key", "file_no"),

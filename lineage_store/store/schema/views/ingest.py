@@ -49,9 +49,9 @@ V_LOG_FILE = View(
         text("host", "f.host", "host in the name"),
         text("state", "f.state", either(_SHOWN)),
         boolean(
-            "is_closed", "f.closed", "the writer has finished, as its format tells (MindSpore: mode 0400)"
+            "is_closed", "f.closed", "the writer has finished, as its format defines (MindSpore: mode 0400)"
         ),
-        bigint("size_bytes", "f.size_bytes", "size when last looked at"),
+        bigint("size_bytes", "f.size_bytes", "size at the last check"),
         bigint("bookmark_bytes", "f.byte_offset", "bytes that ingest has dealt with"),
         bigint(
             "ingested_bytes", "f.byte_offset - f.quarantined_bytes", "bytes whose content is in the store"
@@ -99,7 +99,7 @@ V_INGEST_PROBLEM = View(
         text("remedy", "p.remedy", "what to do"),
         instant("first_seen_at", "p.first_seen_at", "since when"),
         instant("last_seen_at", "p.last_seen_at", "when last seen"),
-        instant("resolved_at", "p.resolved_at", "when it went away; NULL while it lasts"),
+        instant("resolved_at", "p.resolved_at", "when it was resolved; NULL while it is open"),
     ),
     "FROM ingest_problem p JOIN base_dir b ON b.id = p.base_dir_id AND NOT b.leaving",
 )
@@ -132,12 +132,12 @@ _LAST_CYCLE = "(SELECT max(c.finished_at) FROM ingest_cycle c WHERE c.base_dir_i
 
 V_BASE_DIR = View(
     "v_base_dir",
-    "a row per base dir: its jobs by state, how far ingest lags behind, and who leads",
+    "a row per base dir: its jobs by state, how far ingest lags behind, and who holds its lease",
     (
         text("base_dir", "b.path", "absolute path of the directory of job directories"),
         bigint("jobs", "coalesce(j.jobs, 0)", "jobs"),
         bigint("reading_jobs", "coalesce(j.reading, 0)", "jobs that were found and are not all read yet"),
-        bigint("live_jobs", "coalesce(j.live, 0)", "jobs that grew lately"),
+        bigint("live_jobs", "coalesce(j.live, 0)", "jobs that grew recently"),
         bigint("stalled_jobs", "coalesce(j.stalled, 0)", "unfinished jobs that are quiet"),
         bigint("finished_jobs", "coalesce(j.finished, 0)", "jobs whose log files are all closed"),
         bigint("missing_jobs", "coalesce(j.missing, 0)", "jobs of which no log file is left on disk"),
@@ -158,10 +158,10 @@ V_BASE_DIR = View(
         text(
             "leader",
             f"(SELECT i.holder {_LED} ORDER BY i.shard LIMIT 1)",
-            "ingester that leads it now, its first shard that is led; NULL when none does",
+            "ingester that holds the lease, of its first shard whose lease is held; NULL: none",
         ),
         integer("shards", "b.shards", "into how many shards its jobs are divided"),
-        bigint("led_shards", f"(SELECT count(*) {_LED})", "how many of them an ingester leads now (v_shard)"),
+        bigint("led_shards", f"(SELECT count(*) {_LED})", "how many of them have a held lease (v_shard)"),
         instant("last_cycle_at", _LAST_CYCLE, "end of the last pass over it"),
         double("last_cycle_age_s", f"{{age_s:{_LAST_CYCLE}}}", "since the end of the last pass"),
         instant("discovered_at", "b.discovered_at", "when it was last searched for jobs in full"),
@@ -200,11 +200,13 @@ WHERE NOT b.leaving
 
 V_SHARD = View(
     "v_shard",
-    "a row per shard of a base dir: who leads it",
+    "a row per shard of a base dir: who holds its lease",
     (
         text("base_dir", "b.path", "base dir"),
         integer("shard", "i.shard", "number of the shard, from 0"),
-        text("leader", "CASE WHEN i.expires_at > {now} THEN i.holder END", "who leads it now; NULL: nobody"),
+        text(
+            "leader", "CASE WHEN i.expires_at > {now} THEN i.holder END", "holder of its lease; NULL: nobody"
+        ),
         instant("led_since", "CASE WHEN i.expires_at > {now} THEN i.acquired_at END", "since when"),
         instant("searched_at", "i.searched_at", "when the base dir was last searched in full for its jobs"),
     ),

@@ -60,7 +60,7 @@ V_JOB = View(
         text(
             "state",
             "j.state",
-            "reading (found, not all read yet), live (grew lately), stalled (unfinished and quiet), finished or "
+            "reading (found, not all read yet), live (grew recently), stalled (unfinished and quiet), finished or "
             "missing",
         ),
         text(

@@ -46,11 +46,9 @@ V_METRIC = View(
             "whether it is the job's last evaluation, not outdated by a later training",
         ),
         bigint(
-            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file tells none"
+            "epoch", "e.epoch", "epoch of the training at the evaluation; NULL where the log file has none"
         ),
-        bigint(
-            "step", "e.step", "step of the training at the evaluation; NULL where the log file tells none"
-        ),
+        bigint("step", "e.step", "step of the training at the evaluation; NULL where the log file has none"),
     ),
     f"""
 FROM evaluation_metric m
