@@ -620,7 +620,7 @@ STORE = (
         "citus_setting",
         NOTE,
         "Its tables are distributed, and {name} is {found} on the coordinator.",
-        "Set it to auto or prefer-local: every view joins jobs to their base dir, which is on the coordinator.",
+        "Set it to auto or prefer-local: views join samples to their jobs and series, which are on the coordinator.",
         remedies={
             "max_prepared_transactions": "Set it to {least} or more, on the workers too: what has written on several "
             "of them is committed in two phases."

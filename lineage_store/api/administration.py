@@ -101,17 +101,16 @@ def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], Non
         return partitioning.lay_out(engine, by_jobs, told)
 
 
-def distribute(settings: Settings, part: str, shards: int, *, dry_run: bool = False) -> Sequence[str]:
-    """Distribute `samples` or `all` over the workers of Citus. Return the statements; `dry_run`: do not run them.
+def distribute(settings: Settings, shards: int, *, dry_run: bool = False) -> Sequence[str]:
+    """Distribute the samples over the workers of Citus. Return the statements; `dry_run`: do not run them.
 
     Raises LineageStoreError when that is impossible, such as without the extension.
     """
-    from lineage_store.store.admin import distributing
-    from lineage_store.store.schema.distribution import Part
+    from lineage_store.store.admin import distribution
 
     with _engine(settings) as engine:
         upgrade.check(engine)
-        return (distributing.planned if dry_run else distributing.distribute)(engine, Part(part), shards)
+        return (distribution.planned if dry_run else distribution.distribute)(engine, shards)
 
 
 def copy_store(

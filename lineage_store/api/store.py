@@ -20,7 +20,6 @@ from lineage_store.query.export.file_formats import FORMATS
 from lineage_store.states import JobState, Outcome
 from lineage_store.store import opened
 from lineage_store.store.catalog import refs
-from lineage_store.store.database.session import Session
 from lineage_store.store.opened import Opened, asked_again, stored_id
 from lineage_store.texts import check_text
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from lineage_store.query.table import Table
     from lineage_store.store.admin.read_only_sql import Answer
     from lineage_store.store.catalog.refs import JobsLike
+    from lineage_store.store.database.session import Session
 
 T = TypeVar("T")
 EXPORT_FORMATS = tuple(FORMATS)
@@ -413,23 +413,18 @@ class LineageStore(Samples):
 
             scheduler.run_daemon(self.engine, wanted(given), stop, partial(again, reload) if reload else None)
 
-    def backup(self, file: PathLike, *, told: Callable[[str], None] = lambda _: None) -> int:
+    def backup(
+        self, file: PathLike, *, mode: int = 0o600, told: Callable[[str], None] = lambda _: None
+    ) -> int:
         """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
 
-        `told` is called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which
-        must be on the PATH. Raises LineageStoreError.
+        `mode`: the file's permissions; on SQLite the file is a store, which with 0o444 all users can read. `told` is
+        called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which must be on
+        the PATH. Raises LineageStoreError.
         """
         from lineage_store.operations.backup import backup
 
-        return backup(self.engine, absolute_path(file), told)
-
-    def publish(
-        self, file: PathLike, mode: int = 0o444, *, told: Callable[[str], None] = lambda _: None
-    ) -> int:
-        """Write a snapshot of a SQLite store for others to read; return its size in bytes."""
-        from lineage_store.store.admin.snapshots import publish
-
-        return publish(self.engine, absolute_path(file), mode, told)
+        return backup(self.engine, absolute_path(file), told, mode=mode)
 
 
 class Lineage:

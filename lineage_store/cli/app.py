@@ -60,7 +60,6 @@ VERBS = {
     "gc": "gc",
     "forget": "gc",
     "move": "gc",
-    "publish": "database",
     "backup": "database",
     "restore": "database",
     "db": "database",

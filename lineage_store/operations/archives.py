@@ -20,7 +20,7 @@ from typing import IO
 from sqlalchemy import Engine, text
 
 from lineage_store.errors import LineageStoreError
-from lineage_store.store.admin import snapshots
+from lineage_store.store.admin import client_programs
 from lineage_store.store.database.session import Session, copying
 from lineage_store.store.schema import attestation, descriptions, partitions
 from lineage_store.store.schema.tables import metadata
@@ -111,7 +111,7 @@ class Contents:
 
 def contents(engine: Engine, archive: Path) -> Contents:
     """Read an archive's table of contents. Raises LineageStoreError if it is no archive of a store."""
-    lines = snapshots.run(engine, "pg_restore", "--list", str(archive), connects=False).split("\n")
+    lines = client_programs.run(engine, "pg_restore", "--list", str(archive), connects=False).split("\n")
     owner = _owner(lines)
     entries = [_entry(line, owner) for line in lines if line and not line.startswith(";")]
     tables = {entry.name: entry.schema for entry in entries if entry.kind == "TABLE"}
@@ -262,7 +262,7 @@ def changed(engine: Engine, archive: Path, found: Contents) -> tuple[str, ...]:
     plain = ("--no-owner", "--no-privileges")
     with _script(engine, archive, wanted, only=plain) as script:
         theirs = b"".join(_lines(script)).decode(errors="replace")
-    ours = snapshots.run(engine, "pg_dump", "--schema-only", *plain)
+    ours = client_programs.run(engine, "pg_dump", "--schema-only", *plain)
     if _MAJORS.findall(theirs) != _MAJORS.findall(ours):
         return ()
     place = {entry.schema for entry in wanted}
@@ -384,7 +384,7 @@ def _script(
         listed.writelines(f"{entry.number};\n" for entry in wanted)
         listed.flush()
         arguments = (*only, f"--use-list={listed.name}", "--file=-", str(archive))
-        with snapshots.reading_from(engine, "pg_restore", *arguments) as script:
+        with client_programs.reading_from(engine, "pg_restore", *arguments) as script:
             yield script
 
 

@@ -1,9 +1,10 @@
 """Back up a store into one file, and restore it from there.
 
 In: an engine or a URL, and a file. Out: a SQLite file or an archive of pg_dump; a restored store. Promises: a backup
-file is a consistent snapshot, checked and synced to disk, or does not appear at all; a killed restore leaves either
-the old contents or the restored ones; contents are replaced on request only, and never while an ingester leads; a
-backup, which anybody may have made or changed, gives rows only: the tables, views and functions are made by our own
+file is a consistent snapshot, checked and synced to disk, or does not appear at all; of a SQLite store it is a store
+that needs no other files, so that whoever its permissions let read it can ask it questions; a killed restore leaves
+either the old contents or the restored ones; contents are replaced on request only, and never while an ingester leads;
+a backup, which anybody may have made or changed, gives rows only: the tables, views and functions are made by our own
 code, nothing that the file says is run, and what acts in it is refused by name.
 Bookmarks are restored with the rows, so the next ingest reads what log files have gained since.
 """
@@ -34,18 +35,19 @@ from lineage_store.operations import archives
 from lineage_store.operations.store_copy import any_row
 from lineage_store.output_files import replacing
 from lineage_store.store import leases
-from lineage_store.store.admin import roles, snapshots
-from lineage_store.store.admin.snapshots import copy_file
+from lineage_store.store.admin import client_programs, distribution, roles
 from lineage_store.store.catalog import registry
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import readers_of
 from lineage_store.store.database.session import Session
-from lineage_store.store.schema import attestation, distribution, partitions, upgrade
+from lineage_store.store.schema import attestation, partitions, upgrade
 from lineage_store.store.schema.descriptions import SCHEMA_DOC
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job
 
 PRIVATE = 0o600
+PAGES_AT_A_TIME = 16_384
+"""64 MiB with SQLite's default page size."""
 _SQLITE, _ARCHIVE = b"SQLite format 3\0", b"PGDMP"
 """The first bytes of the two kinds of backups."""
 _STEPS = 100_000
@@ -68,10 +70,13 @@ class Restored:
     """The roles that have the rights again which the backup says, in words."""
 
 
-def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None) -> int:
+def backup(
+    engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None, *, mode: int = PRIVATE
+) -> int:
     """Write a backup, replacing an older one; return its size in bytes. On LineageStoreError the older one stays.
 
-    For SQLite, `told` is called with the progress; pg_dump does not report any.
+    For SQLite, `told` is called with the progress, such as "42%"; pg_dump does not report any. `mode`: the file's
+    permissions.
     """
     path = sqlite_path(engine.url)
     if path is not None and os.path.exists(target) and target.samefile(path):
@@ -79,16 +84,34 @@ def backup(engine: Engine, target: Path, told: Callable[[str], None] = lambda _:
     words = f"The backup {target} cannot be written"
     with (
         _named(words, f"The store is damaged. {KINDS['database_damaged'].remedy}"),
-        replacing(target, PRIVATE) as new,
+        replacing(target, mode) as new,
     ):
         if path is not None:
-            copy_file(path, new.path, told)
+            _copy_file(path, new.path, told)
             told("checking")
             _check_file(new.path, target)
         else:
-            snapshots.run(engine, "pg_dump", "--format=custom", into=new.file)
+            client_programs.run(engine, "pg_dump", "--format=custom", into=new.file)
             archives.contents(engine, new.path)
     return target.stat().st_size
+
+
+def _copy_file(source: Path, target: Path, told: Callable[[str], None]) -> None:
+    """Copy a store, as it is at one moment, into an empty file; call `told` with the progress. Raises sqlite3.Error."""
+    there = f"file:{quote(os.fsencode(target))}?mode=rw"  # it is never made: it could be made elsewhere, behind a link
+    with (
+        closing(sqlite3.connect(source, isolation_level=None)) as reader,
+        closing(sqlite3.connect(there, uri=True)) as writer,
+    ):
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first read fixes the moment
+        reader.backup(
+            writer,
+            pages=PAGES_AT_A_TIME,
+            progress=lambda _, left, all_of_them: told(f"{1 - left / max(all_of_them, 1):.0%}"),
+        )
+        # The copy is in WAL mode, in which a reader would have to write side files.
+        writer.execute("PRAGMA journal_mode = DELETE")
 
 
 def restore(

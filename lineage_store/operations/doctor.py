@@ -26,13 +26,13 @@ from lineage_store.ingest.problems import access_of, me, path_problems, unlistab
 from lineage_store.ingest.scan.discovery import FoundFile, FoundFiles, deeper_jobs, is_one_job, scan
 from lineage_store.paths import OpenBaseDir, filesystem_type, is_network, opened
 from lineage_store.store import leases
-from lineage_store.store.admin import distributing, obstacles
+from lineage_store.store.admin import distribution, obstacles
 from lineage_store.store.admin.roles import writing_functions_of_readers
 from lineage_store.store.catalog import audit, registry, retention
 from lineage_store.store.database import standby as replay
 from lineage_store.store.database.connections import look_for_damage
 from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path
-from lineage_store.store.schema import distribution, partitions, upgrade
+from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.attestation import Attested
 from lineage_store.texts import from_stored
 
@@ -168,7 +168,7 @@ def _layout(engine: Engine) -> Iterator[Finding]:
         yield _ok("layout", words)
     with reading(engine) as session:
         if distribution.layout(session):
-            yield from distributing.ill_settings(session)
+            yield from distribution.ill_settings(session)
         if partitions.is_changing(session):
             yield finding("unfinished_layout", THE_STORE)
 

@@ -516,8 +516,8 @@ class _Scope(NamedTuple):
 def _scope_of(session: Session, base_dir_ids: Sequence[int] | None) -> _Scope:
     """Return the scope of base dirs (None: all), without those that have no jobs or are being removed."""
     rows = session.rows(_BASE_DIRS)
-    # One question per base dir: with one for all, PostgreSQL may read the jobs of all, and Citus refuses a correlated
-    # subquery. If there is only one base dir, it makes no difference whether it has jobs.
+    # One question per base dir: with one for all, PostgreSQL may read the jobs of all. If there is only one base dir,
+    # it makes no difference whether it has jobs.
     of_jobs = [
         (key, path, leaving)
         for key, path, leaving in rows

@@ -1,7 +1,7 @@
 """What conditions can name and compare with: the metrics and user-defined values that jobs have, and known values.
 
 In: an open read transaction, subjects. Out: names and values, the most frequent first; or an error that shows the
-closest names. Promises: a check looks each name up by index; only on Citus does listing the names read all values.
+closest names. Promises: each name is found by index.
 `filter_lineage` does not check: a name that no job has is legal in a condition, and counts as missing in every job.
 """
 
@@ -19,7 +19,6 @@ from lineage_store.query.condition import Subject, SubjectType, containing
 from lineage_store.query.job_sql import VALUED, field_column, name_key
 from lineage_store.store.database.session import Session
 from lineage_store.store.database.sql import is_like
-from lineage_store.store.schema import distribution
 from lineage_store.store.schema.tables import train_job
 from lineage_store.texts import from_stored, meant, shown, to_stored
 
@@ -72,16 +71,9 @@ def all_names(session: Session) -> dict[str, list[str]]:
 
 def _names(session: Session, table: Table) -> list[str]:
     """Return the names that jobs have in a table, the most frequent first."""
-    spread = table.name in distribution.distributed(session)
-    found = session.rows(_grouped(table) if spread else _stepped(table))
+    found = session.rows(_stepped(table))
     counted = ((-count, from_stored(each)) for each, count in found)
     return [each for _, each in sorted(counted)]
-
-
-def _grouped(table: Table) -> Select[Any]:
-    """Return the statement for Citus, which refuses recursive queries: each worker reads all of its values."""
-    columns: list[ColumnElement[Any]] = [func.min(table.c.name), func.count()]
-    return select(*columns).group_by(table.c.name_key).limit(_MOST_NAMES)
 
 
 def _stepped(table: Table) -> Select[Any]:

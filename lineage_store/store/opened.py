@@ -34,12 +34,12 @@ from lineage_store.errors import (
 from lineage_store.paths import PathLike, filesystem_type, is_network
 from lineage_store.store.catalog import refs
 from lineage_store.store.catalog.refs import BaseDir
-from lineage_store.store.database.session import Session
 from lineage_store.texts import shown, to_stored
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from lineage_store.store.database.session import Session
     from lineage_store.store.database.standby import Standby
 
 

@@ -83,7 +83,7 @@ def base_dir(tmp_path: Path) -> Path:
             lambda store, _: store.lineage.jobs(outcome="ok"),
         ),
         (LineageParamSummaryPathError, "7 is no path", lambda store, _: store.backup(7)),
-        (LineageParamSummaryPathError, "None is no path", lambda store, _: store.publish(None)),
+        (LineageParamSummaryPathError, "None is no path", lambda store, _: store.backup(None)),
     ],
 )
 def test_what_cannot_be_meant_is_told_by_name(

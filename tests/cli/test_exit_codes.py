@@ -52,9 +52,8 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         (["--config", "/no/file.toml", "jobs"], 2, "/no/file.toml"),
         (["--database", "mysql://host/db", "jobs"], 2, "mysql"),
         (["daemon"], 2, "base_dirs"),
-        (["publish", "/nowhere/x.db"], 1, "/nowhere/x.db"),
-        (["publish", "x.db", "--mode", "9"], 2, "--mode"),
         (["backup", "/nowhere/x.db"], 1, "/nowhere/x.db"),
+        (["backup", "x.db", "--mode", "9"], 2, "--mode"),
         (["restore", "/nowhere/x.db"], 1, "/nowhere/x.db"),
         (["db", "copy", "sqlite:////nowhere/x.db", "sqlite:///y.db"], 5, "/nowhere"),
         (["scalars", "./run", "loss"], 1, "empty"),
@@ -199,7 +198,6 @@ def test_on_a_terminal_what_may_take_long_says_what_it_does_and_for_how_long(
         ("Restoring", "restore", "kept.db", "--replace"),
         ("Upgrading", "db", "upgrade"),
         ("Copying", "db", "copy", on_sqlite, f"sqlite:///{tmp_path}/copy.db"),
-        ("Publishing", "publish", "published.db"),
         ("Moving", "move", stored, stored.rename(tmp_path / "new")),
         ("Forgetting", "forget", "--yes", tmp_path / "new"),
     ):

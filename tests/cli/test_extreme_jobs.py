@@ -120,7 +120,7 @@ def test_every_verb_answers(ingested: Path, run: Run, tmp_path: Path, on_each: s
         ("ingest", "--dry-run", ingested),
     ]
     if on_each.startswith("sqlite"):
-        asked.append(("publish", tmp_path / "snapshot.db"))
+        asked.append(("backup", "--mode", "444", tmp_path / "snapshot.db"))
     assert_answered(run, asked)
     assert run("forget", "--yes", ingested).code == 0
 

@@ -57,7 +57,6 @@ VERBS: dict[str, tuple[str, Callable[[Path, Path], list[Any]]]] = {
     "images": ("1.png", lambda job, out: ["images", job, "input", "--to", out]),
     "histograms": ("1.csv", lambda job, out: ["histograms", job, "weights", "--to", out]),
     "export": ("manifest.json", lambda _job, out: ["export", "--format", "csv", "--to", out]),
-    "publish": ("a.db", lambda _job, out: ["publish", out / "a.db"]),
     "backup": ("a.db", lambda _job, out: ["backup", out / "a.db"]),
 }
 """A file that each verb writes, and its arguments to write it into a directory."""
@@ -127,8 +126,7 @@ def test_an_older_file_is_replaced_and_permissions_are_as_promised(
         os.umask(before)
     assert (tmp_path / "kept").read_text() == "0lder", "another name of the old file keeps its content"
     assert b"0lder" not in path.read_bytes()
-    modes = {"publish": 0o444, "backup": 0o600}
-    assert stat.S_IMODE(path.stat().st_mode) == modes.get(verb, 0o640)
+    assert stat.S_IMODE(path.stat().st_mode) == {"backup": 0o600}.get(verb, 0o640)
     assert not list((tmp_path / "out").glob(".*"))
 
 
@@ -168,9 +166,8 @@ def test_who_swaps_a_directory_inside_of_an_export_leads_no_file_elsewhere(
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("verb", ["publish", "backup"])
-def test_who_swaps_the_directory_of_a_snapshot_leads_it_nowhere(
-    job: Path, on_sqlite: str, tmp_path: Path, victim: Path, verb: str
+def test_who_swaps_the_directory_of_a_backup_leads_it_nowhere(
+    job: Path, on_sqlite: str, tmp_path: Path, victim: Path
 ) -> None:
     (tmp_path / "out").mkdir()
 
@@ -181,14 +178,14 @@ def test_who_swaps_the_directory_of_a_snapshot_leads_it_nowhere(
 
     with LineageStore(on_sqlite) as store:
         try:
-            getattr(store, verb)(tmp_path / "out" / "a.db", told=swap)
+            store.backup(tmp_path / "out" / "a.db", told=swap)
         except LineageStoreError:
             assert not (tmp_path / "away" / "a.db").exists()
     assert untouched(victim)
     assert not list((tmp_path / "away").glob(".*"))
 
 
-@pytest.mark.parametrize("verb", ["images", "export", "publish", "backup"])
+@pytest.mark.parametrize("verb", ["images", "export", "backup"])
 def test_a_full_disk_leaves_nothing_under_a_name(
     job: Path, on_sqlite: str, tmp_path: Path, verb: str
 ) -> None:
@@ -313,7 +310,7 @@ def test_two_writers_of_one_file_leave_one_whole_file(
     told = [each.communicate(timeout=300)[1] for each in running]
     assert [each.returncode for each in running] == [0, 0], told
     path = tmp_path / "out" / name
-    if verb in ("publish", "backup"):
+    if verb == "backup":
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     else:

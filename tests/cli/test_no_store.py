@@ -28,7 +28,6 @@ NEEDS_A_STORE = [
     "images ./run input --to files",
     "jobs",
     "problems",
-    "publish snapshot.db",
     "reingest ./run",
     "retry",
     "scalars ./run loss",

@@ -11,7 +11,6 @@ from sqlalchemy.engine import make_url
 from helpers.databases import DISTRIBUTED, needs_databases, plain
 from helpers.fake_citus import distributed
 from helpers.program import Run
-from lineage_store.store.schema.distribution import Part
 from lineage_store.store.schema.upgrade import upgrade
 
 
@@ -36,32 +35,23 @@ def test_sqlite_is_refused(on_sqlite: str, run: Run) -> None:
 
 @pytest.mark.skipif(bool(DISTRIBUTED), reason="this one has Citus")
 def test_a_store_without_citus_is_not_distributed(on_each: str, run: Run) -> None:
-    for flags in (["--samples"], ["--all", "--dry-run"]):
+    for flags in (["--samples"], ["--samples", "--dry-run"]):
         refused = run("db", "distribute", *flags)
         assert (refused.code, refused.out) == (1, "")
         assert "docs/citus.md" in refused.err
-    assert run("db", "distribute").code == 2
+    assert run("db", "distribute").code == run("db", "distribute", "--all").code == 2
 
 
-@pytest.mark.parametrize(
-    ("part", "told"),
-    [
-        (
-            Part.SAMPLES,
-            "scalar_sample, payload_sample are distributed by job, 4 shards each, over 2 workers.\n",
-        ),
-        (Part.ALL, "dataset_graph, dataset_node, annotation, ingest_problem are copied to each.\n"),
-    ],
-)
-def test_a_distributed_store_is_told(
-    postgres_server: str, postgres_url: str, run: Run, monkeypatch: pytest.MonkeyPatch, part: Part, told: str
+def test_check_and_doctor_show_how_a_store_is_distributed(
+    postgres_server: str, postgres_url: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    layout = "scalar_sample, payload_sample are distributed by job, 4 shards each, over 2 workers."
     needs_databases(postgres_server)
     monkeypatch.setenv("LINEAGE_STORE_DATABASE_URL", postgres_url)
-    with distributed(postgres_url, part):
-        assert run("db", "check").out.endswith(told)
+    with distributed(postgres_url):
+        assert run("db", "check").out.endswith(f"{layout}\n")
         looked = run("doctor")
-        assert told.strip() in looked.out
+        assert layout in looked.out
         assert "max_prepared_transactions is 0 on the coordinator" in looked.out
         assert "local_table_join_policy" not in looked.out
         refused = run("db", "partition", "--by-jobs", 3)

@@ -165,7 +165,7 @@ def test_what_another_user_has_closed_is_told_as_that(shared: Path) -> None:
     ).close()  # what is imported late is root's
     with another_user(), LineageStore(store, settings=Settings()) as ours:
         ours.ingest(base_dir)
-        for refused in (ours.backup, ours.publish, lambda path: ours.base_dirs.move(base_dir, path)):
+        for refused in (ours.backup, lambda path: ours.base_dirs.move(base_dir, path)):
             with pytest.raises(MindInsightException):
                 refused(closed / "x")
         with pytest.raises(PermissionDeniedError, match="may not enter its directory"):

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, MetaData, create_engine, func, select
 
 from helpers.base_dirs import ROOT
 from helpers.cookbook import ANSWERS, QUERIES, approximately, plain
-from lineage_store.store.admin.snapshots import publish
+from lineage_store.operations.backup import backup
 from lineage_store.store.schema.views import VIEWS
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
@@ -30,11 +30,11 @@ METADATA = ROOT / "config" / "datasette.json"
 
 
 def path_of(engine: Engine) -> str:
-    """A published snapshot: many clients bring a SQLite of their own, and two in a process must not share a file."""
-    snapshot = Path(f"{engine.url.database}.published", "store.db")
+    """A snapshot for readers: many clients bring a SQLite of their own, and two in a process must not share a file."""
+    snapshot = Path(f"{engine.url.database}.snapshot", "store.db")
     if not snapshot.exists():
         snapshot.parent.mkdir()
-        publish(engine, snapshot)
+        backup(engine, snapshot, mode=0o444)
     return str(snapshot)
 
 

@@ -1,7 +1,7 @@
 """Real databases for tests: a PostgreSQL server of our own, and fresh databases on it.
 
 In: nothing, or a server's URL in LINEAGE_STORE_TEST_POSTGRES_URL; the layout of samples in
-LINEAGE_STORE_TEST_PARTITIONED (jobs per partition) or LINEAGE_STORE_TEST_DISTRIBUTED (`samples` or `all`, by Citus).
+LINEAGE_STORE_TEST_PARTITIONED (jobs per partition) or LINEAGE_STORE_TEST_DISTRIBUTED (`samples`, by Citus).
 Out: URLs with the driver named, `postgresql+psycopg://…`.
 Promises: our own server listens on a unix socket only, runs for root too, and is stopped and removed after the session;
 on a given server only databases that we created are touched. If its user may not create databases, and with Citus,
@@ -157,10 +157,9 @@ def copied(url: str, directory: Path, fill: Callable[[str], None]) -> Iterator[s
 
 def make_store(url: str) -> None:
     """Make an empty store in the layout that the tests are to use."""
-    from lineage_store.store.admin.distributing import distribute
+    from lineage_store.store.admin.distribution import distribute
     from lineage_store.store.admin.partitioning import lay_out
     from lineage_store.store.database.db import open_engine
-    from lineage_store.store.schema.distribution import Part
     from lineage_store.store.schema.upgrade import upgrade
 
     upgrade(url)
@@ -168,7 +167,7 @@ def make_store(url: str) -> None:
     if BY_JOBS:
         lay_out(engine, BY_JOBS)
     if DISTRIBUTED:
-        distribute(engine, Part(DISTRIBUTED), shards=2)
+        distribute(engine, shards=2)
     engine.dispose()
 
 

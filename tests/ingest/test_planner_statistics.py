@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from benchmarks.many_rows import add_jobs
+from helpers.databases import needs_databases
+from helpers.fake_citus import distributed
 from helpers.ingesting import column, ingest
 from helpers.log_writer import Log
 from helpers.stored_jobs import add_base_dir
@@ -148,4 +150,46 @@ def test_a_pass_that_adds_little_to_large_tables_leaves_their_statistics_alone(
     planner_statistics.gather(engine)
     analysed_now = {each.split()[1] for each in asked if each.startswith("ANALYZE")}
     assert analysed_now >= {"train_job", "log_file", "series", "scalar_sample"}
+    engine.dispose()
+
+
+_FILL = """
+INSERT INTO scalar_sample_{shard} (job_id, series_no, step, wall_time, value)
+SELECT 1, 1, n, 0, 0 FROM generate_series(1, {rows}) n
+"""
+
+
+def test_samples_on_workers_are_analysed_when_their_shards_have_doubled(
+    postgres_server: str, postgres_url: str
+) -> None:
+    needs_databases(postgres_server)
+    engine, asked = open_engine(postgres_url), list[str]()
+    with writing(engine) as session:
+        for shard in ("scalar_sample_1", "scalar_sample_2"):
+            session.change(f"CREATE TABLE {shard} (LIKE scalar_sample)")
+        leave_to_us(session, "scalar_sample", "scalar_sample_1", "scalar_sample_2")
+    event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+
+    def samples_analysed() -> bool:
+        asked.clear()
+        planner_statistics.gather(engine)
+        return "ANALYZE scalar_sample" in asked
+
+    def add(shard: int, rows: int) -> None:
+        with writing(engine) as session:
+            session.change(_FILL.format(shard=shard, rows=rows))
+
+    with distributed(postgres_url):
+        assert not samples_analysed(), "there is no sample"
+        add(1, 10_000)
+        assert samples_analysed()
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(
+                "ANALYZE scalar_sample_1, scalar_sample_2"
+            )  # as Citus does for the table
+        assert not samples_analysed()
+        add(2, 5_000)
+        assert not samples_analysed(), "one shard is new, but the table has grown by half"
+        add(2, 6_000)
+        assert samples_analysed()
     engine.dispose()

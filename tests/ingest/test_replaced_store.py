@@ -24,7 +24,7 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.scan import directory_cache
 from lineage_store.ingest.scan.directory_cache import DirectoryCache
-from lineage_store.store.admin.snapshots import publish
+from lineage_store.operations.backup import backup
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, sqlite_path
 
@@ -192,16 +192,16 @@ def test_a_store_that_loses_its_log_while_it_is_open_is_brought_up_to_date(
     assert column(sqlite_engine, "PRAGMA integrity_check") == ["ok"]
 
 
-def test_a_snapshot_that_is_published_anew_is_read_without_a_word(
+def test_a_snapshot_that_is_written_anew_is_read_without_a_word(
     sqlite_engine: Engine, base_dir: Path, tmp_path: Path
 ) -> None:
     snapshot = tmp_path / "snapshot.sqlite3"
-    publish(sqlite_engine, snapshot)
+    backup(sqlite_engine, snapshot, mode=0o444)
     reader = open_engine(f"sqlite:///{snapshot}", read_only=True)
     assert column(reader, "SELECT count(*) FROM train_job") == [0]
     Log().scalar(1, "loss", 0.5).write_summary(base_dir / "job")
     with following(sqlite_engine, base_dir) as until:
         until(lambda: column(sqlite_engine, "SELECT count(*) FROM train_job") == [1])
-    publish(sqlite_engine, snapshot)
+    backup(sqlite_engine, snapshot, mode=0o444)
     assert column(reader, "SELECT count(*) FROM train_job") == [1]
     reader.dispose()

@@ -42,12 +42,10 @@ from lineage_store.errors import (
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
 from lineage_store.operations.backup import Restored, backup, restore
-from lineage_store.store.admin import snapshots
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
 from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import upgrade
-from lineage_store.store.schema.distribution import Part
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +129,7 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
 def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_written_to(
     sqlite_url: str, base_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "PAGES_AT_A_TIME", 20)
+    monkeypatch.setattr("lineage_store.operations.backup.PAGES_AT_A_TIME", 20)
     to, far, restored = tmp_path / "backup.db", list[str](), list[str]()
     with LineageStore(sqlite_url) as store:
         store.ingest(base_dir)
@@ -244,7 +242,7 @@ def test_a_distributed_store_is_not_replaced(postgres_server: str, base_dir: Pat
             store.ingest(base_dir)
         file = back_up(url, tmp_path / "backup")
         before = on_engine(url, natural_contents)
-        with distributed(url, Part.SAMPLES), pytest.raises(LineageStoreError, match="is distributed"):
+        with distributed(url), pytest.raises(LineageStoreError, match="is distributed"):
             restore(url, file, replace=True)
         assert on_engine(url, natural_contents) == before
 
@@ -328,10 +326,15 @@ def test_what_is_no_regular_file_is_not_replaced(sqlite_url: str, base_dir: Path
     os.mkfifo(fifo)
     with LineageStore(sqlite_url) as store:
         store.ingest(base_dir)
-        for write in (store.backup, store.publish):
-            with pytest.raises(LineageStoreError, match="no regular file"):
-                write(fifo)
+        with pytest.raises(LineageStoreError, match="no regular file"):
+            store.backup(fifo)
     assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("mode", [0o440, 0o640])
+def test_the_permissions_of_the_file_can_be_chosen(url: str, tmp_path: Path, mode: int) -> None:
+    on_engine(url, lambda engine: backup(engine, tmp_path / "backup", mode=mode))
+    assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == mode
 
 
 def test_a_backup_that_fails_leaves_the_older_one(url: str, tmp_path: Path) -> None:
@@ -446,8 +449,8 @@ def test_a_program_of_postgresql_dies_with_us(
     )
     (tmp_path / "pg_restore").chmod(0o700)
     run = "import sys; from lineage_store.store.database.db import open_engine\n"
-    run += "from lineage_store.store.admin import snapshots\n"
-    run += "snapshots.run(open_engine(sys.argv[1]), 'pg_restore', 'x')"
+    run += "from lineage_store.store.admin import client_programs\n"
+    run += "client_programs.run(open_engine(sys.argv[1]), 'pg_restore', 'x')"
     path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
     with subprocess.Popen(
         [sys.executable, "-c", run, postgres_url], env={**os.environ, "PATH": path}

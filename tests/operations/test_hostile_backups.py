@@ -23,7 +23,7 @@ from lineage_store import LineageStore
 from lineage_store.cli.app import main
 from lineage_store.errors import AlteredStoreError, LineageStoreError
 from lineage_store.operations.backup import backup, restore
-from lineage_store.store.admin import snapshots
+from lineage_store.store.admin import client_programs
 from lineage_store.store.database.db import open_engine
 
 
@@ -132,7 +132,7 @@ def test_views_with_which_a_backup_was_marked_as_another_releases_are_not_restor
 
 def test_a_row_that_belongs_to_none_makes_a_backup_a_damaged_one(sqlite_url: str, file: Path) -> None:
     poisoned(file, "PRAGMA foreign_keys = OFF", "DELETE FROM base_dir")
-    with pytest.raises(LineageStoreError, match="belongs to a row of base_dir that is not there"):
+    with pytest.raises(LineageStoreError, match="belongs to a row of base_dir that is missing"):
         restore(sqlite_url, file, replace=True)
 
 
@@ -165,7 +165,7 @@ def dumped(url: str, archive: Path, change: Callable[[bytes], bytes] = lambda co
     """What pg_dump makes of a database, changed as an attacker may."""
     engine = open_engine(url)
     try:
-        snapshots.run(engine, "pg_dump", "--format=custom", "--compress=0", f"--file={archive}")
+        client_programs.run(engine, "pg_dump", "--format=custom", "--compress=0", f"--file={archive}")
     finally:
         engine.dispose()
     content = archive.read_bytes()

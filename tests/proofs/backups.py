@@ -32,7 +32,7 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
 from lineage_store.operations import archives, backup
-from lineage_store.store.admin import snapshots
+from lineage_store.store.admin import client_programs
 from lineage_store.store.database.session import Session
 from proofs import ledger
 from proofs.children import KILLED, at_once, forked
@@ -262,7 +262,7 @@ def _in_many_transactions() -> None:
 
 
 def _living_on() -> None:
-    vars(snapshots)["_mortally"] = list
+    vars(client_programs)["_mortally"] = list
 
 
 PROOF = Proof(

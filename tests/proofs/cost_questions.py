@@ -127,7 +127,6 @@ _READING: Mapping[str, Sequence[tuple[str, str, Words]] | str] = {
     "annotate": [(_JOB, "", _words(_JOB, "--label", 3, "--remark", "x"))],
     "retry": [(_STORE, _MANY, _words(_STORE))],
     "reingest": [(_STORE, _MANY, _words(_JOB))],
-    "publish": [(_STORE, _MANY, lambda at: [at.fresh("published")])],
     "backup": [(_STORE, _MANY, lambda at: [at.scratch / "backup"])],
     "restore": [(_STORE, _MANY, lambda at: [at.scratch / "backup", "--replace"])],
     "db check": [(_PAGE, "", _words())],
@@ -142,7 +141,7 @@ _READING: Mapping[str, Sequence[tuple[str, str, Words]] | str] = {
     "forget": [(_STORE, _MANY, _words("--yes", _STORE))],
 }
 """By verb, what is asked of it in this order (of what, how many statements, arguments), or why nothing is."""
-ON_SQLITE_ONLY = ("publish", "backup", "restore", "db copy")
+ON_SQLITE_ONLY = ("backup", "restore", "db copy")
 
 
 def _moved(at: Filled) -> Path:

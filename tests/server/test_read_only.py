@@ -48,13 +48,13 @@ def test_a_file_that_nobody_may_write_is_served(sqlite_url: str, corpus: Path, t
     snapshot = tmp_path / "snapshot.db"
     with LineageStore(sqlite_url) as store:
         store.ingest(corpus)
-        store.publish(snapshot)
+        store.backup(snapshot, mode=0o444)
     with serving(f"sqlite:///{snapshot}", allow_remarks=True) as client:
         assert pages(client) == (200, 20)
         assert annotated(client, key_of(client))[0] in (403, 503)
         with LineageStore(sqlite_url) as store:
             store.base_dirs.forget(corpus)
-            store.publish(snapshot)
+            store.backup(snapshot, mode=0o444)
         assert pages(client) == (200, 0)  # the one that took its place
 
 

@@ -187,8 +187,6 @@ def test_what_acts_on_a_postgresql_store_and_what_was_changed_in_it_is_refused_b
     postgres_server: str, postgres_template: str, name: str
 ) -> None:
     databases.needs_databases(postgres_server)
-    if DISTRIBUTED and "missing" in name:
-        pytest.skip("Citus lacks that constraint")
     with databases.postgres_database(postgres_server, template=postgres_template) as url:
         run(url, _HOSTILE_POSTGRESQL[name])
         with pytest.raises(AlteredStoreError) as refused:

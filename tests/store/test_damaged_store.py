@@ -110,7 +110,6 @@ def test_damage_is_found_by_doctor_and_named_by_every_verb(
         ["metrics"],
         ["ingest", str(tmp_path / "base")],
         ["backup", str(tmp_path / "backup")],
-        ["publish", str(tmp_path / "snapshot")],
         ["db", "check"],
         ["db", "upgrade"],
         ["export", "v_scalar", "--to", str(tmp_path / "export")],

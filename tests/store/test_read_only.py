@@ -174,7 +174,7 @@ def test_where_sqlite_cannot_read_the_error_says_why_and_nothing_is_made(foreign
     ):
         jobs(foreign)
     assert refused.value.cause == "closed"
-    assert "lineage-store publish" in str(refused.value.hint)
+    assert "lineage-store backup FILE --mode 444" in str(refused.value.hint)
     assert list(foreign.parent.iterdir()) == [foreign]
 
 
@@ -188,8 +188,8 @@ def test_a_user_who_may_not_read_is_told_so(foreign: Path) -> None:
 
 
 @needs_root
-def test_a_published_snapshot_is_read_by_anybody(foreign: Path) -> None:
+def test_a_backup_for_readers_is_read_by_anybody(foreign: Path) -> None:
     with LineageStore(f"sqlite:///{foreign}", settings=Settings()) as store:
-        store.publish(foreign.parent / "snapshot.db")
+        store.backup(foreign.parent / "snapshot.db", mode=0o444)
     with another_user():
         assert jobs(foreign.parent / "snapshot.db") == ["./a"]

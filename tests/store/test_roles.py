@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 
 from helpers.databases import login, needs_databases, plain
 from helpers.engines import opened
+from helpers.fake_citus import without_role_on_worker
 from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.api import administration
@@ -288,3 +289,22 @@ def test_roles_that_cannot_be_granted_are_refused(postgres_url: str, roles: Role
     with pytest.raises(LineageStoreError, match=message):
         grant(engine, roles)
     engine.dispose()
+
+
+def test_a_role_that_a_worker_of_citus_lacks_is_named_with_what_to_do(
+    postgres_server: str, granted: str
+) -> None:
+    needs_databases(postgres_server)
+    with opened(granted) as engine:
+        found = statements(engine, Roles(readers=(NAMES["reader"],)))
+        with (
+            without_role_on_worker(granted, NAMES["reader"]),
+            pytest.raises(
+                LineageStoreError, match=r"worker worker1:5432 has no role 'test_reader"
+            ) as refused,
+        ):
+            grant(engine, Roles(readers=(NAMES["reader"],)))
+        assert f'CREATE ROLE "{NAMES["reader"]}"' in str(refused.value.hint)
+        assert "citus.enable_create_role_propagation" in str(refused.value.hint)
+        assert statements(engine, Roles(readers=(NAMES["reader"],))) == found
+        assert grant(engine, Roles(readers=(NAMES["reader"],))) is None

@@ -1,4 +1,4 @@
-"""`init`, `db` and `publish`: create, upgrade, lay out, copy and publish the database."""
+"""`init`, `db`, `backup` and `restore`: create, upgrade, lay out, copy and back up the database."""
 
 from __future__ import annotations
 
@@ -123,29 +123,28 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
 
 
 @db_verb.command("distribute")
-@click.option("--samples", "part", flag_value="samples", help="Distribute only the sample tables.")
-@click.option("--all", "part", flag_value="all", help="Distribute jobs and everything that refers to them.")
+@click.option("--samples", is_flag=True, help="Distribute the sample tables; must be given.")
 @click.option(
     "--shards", default=32, show_default=True, type=click.IntRange(1, 32_000), help="Shards per table."
 )
 @click.option("--dry-run", is_flag=True, help="Dry run: print the SQL.")
 @pass_session
-def distribute_verb(session: Session, part: str | None, shards: int, dry_run: bool) -> None:
-    """Spread a PostgreSQL store over the workers of Citus, by job.
+def distribute_verb(session: Session, samples: bool, shards: int, dry_run: bool) -> None:
+    """Distribute the samples of a PostgreSQL store over the workers of Citus, by job.
 
-    In one transaction, for which writes wait; run again it does what is left. docs/citus.md says what to install, how
-    many shards, and what is slower then.
+    Everything else stays on the coordinator. In one transaction, for which writes wait; run again it does what is left.
+    docs/citus.md says what to install, how many shards, and what is slower then.
 
     \b
     lineage-store db distribute --samples --dry-run
-    lineage-store db distribute --all --shards 64
+    lineage-store db distribute --samples --shards 64
     """
     from lineage_store.api import administration
 
-    if part is None:
-        raise click.UsageError("Give --samples or --all.")
+    if not samples:
+        raise click.UsageError("Give --samples.")
     with session.working("Distributing"):
-        statements = administration.distribute(session.settings().settings, part, shards, dry_run=dry_run)
+        statements = administration.distribute(session.settings().settings, shards, dry_run=dry_run)
     if dry_run:
         click.echo("\n".join(f"{statement};" for statement in statements))
     else:
@@ -235,24 +234,34 @@ def grant_verb(
     return ExitCode.OK
 
 
-@click.command("publish")
-@click.argument("file", type=click.Path(dir_okay=False))
+# ---- `backup` and `restore`: write the whole store to one file, and read it back
+
+
+@click.command("backup")
+@click.argument("file", metavar="TO", type=click.Path(dir_okay=False))
 @click.option(
-    "--mode", default="444", show_default=True, metavar="OCTAL", help="Permissions of the snapshot."
+    "--mode",
+    default="600",
+    show_default=True,
+    metavar="OCTAL",
+    help="Permissions of the file; 444: all read it.",
 )
 @pass_session
-def publish_verb(session: Session, file: str, mode: str) -> None:
-    """Write a snapshot of a SQLite store for others.
+def backup_verb(session: Session, file: str, mode: str) -> None:
+    """Write a backup of the whole store into a file.
 
-    The snapshot replaces an older one at once; the store may be written to meanwhile.
+    It is of one moment, checked, and replaces an older one when it is whole; the store may be written to meanwhile. On
+    SQLite it is a store itself: with --mode 444, other users can query it. On PostgreSQL it is an archive of
+    `pg_dump -Fc`, and the server's pg_dump, or a newer one, must be on the PATH; others get a role (`db grant`).
 
     \b
-    lineage-store publish /srv/share/lineage.db
+    lineage-store backup /srv/backups/lineage.db
+    lineage-store backup /srv/share/lineage.db --mode 444
     lineage-store --database sqlite:////srv/share/lineage.db filter     # as another user
     """
     permissions = _octal(mode)
-    with session.open_store() as store, session.working("Publishing") as far:
-        size = store.publish(file, permissions, told=far)
+    with session.open_store(writes=True) as store, session.working("Backing up") as far:
+        size = store.backup(file, mode=permissions, told=far)
     click.echo(f"{file}: {size:,} bytes.")
 
 
@@ -264,26 +273,6 @@ def _octal(mode: str) -> int:
     if not 0o400 <= permissions <= 0o777:
         raise click.BadParameter(f"{mode!r} is no octal mode such as 444 or 640.", param_hint="--mode")
     return permissions
-
-
-# ---- `backup` and `restore`: write the whole store to one file, and read it back
-
-
-@click.command("backup")
-@click.argument("file", metavar="TO", type=click.Path(dir_okay=False))
-@pass_session
-def backup_verb(session: Session, file: str) -> None:
-    """Write a backup of the whole store into a file.
-
-    It is of one moment, checked, and replaces an older one when it is whole; the store may be written to meanwhile. On
-    PostgreSQL it is an archive of `pg_dump -Fc`, and the server's pg_dump, or a newer one, must be on the PATH.
-
-    \b
-    lineage-store backup /srv/backups/lineage.db
-    """
-    with session.open_store(writes=True) as store, session.working("Backing up") as far:
-        size = store.backup(file, told=far)
-    click.echo(f"{file}: {size:,} bytes.")
 
 
 @click.command("restore")

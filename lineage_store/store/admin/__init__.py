@@ -1,1 +1,1 @@
-"""Tools for administrators of a store: read-only SQL, roles, snapshots, statistics, partitions, Citus, health."""
+"""Tools for administrators: read-only SQL, roles, client programs, statistics, partitions, Citus, health."""

@@ -2,16 +2,17 @@
 
 In: an engine. Out: whether statistics are due; with them, queries use their indexes. PostgreSQL also gathers them by
 itself, minutes later; SQLite never does. Promises: rows written by all passes, processes and hosts count together; a
-large store costs little more than a small one: PostgreSQL analyses only tables that have doubled in size, SQLite reads
-only a sample of each index.
+large store costs little more than a small one: PostgreSQL analyses only tables that have doubled in size (on Citus
+their shards, together), SQLite reads only a sample of each index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Engine, Table
+from sqlalchemy import Engine, Table, text
 
+from lineage_store.store.admin.distribution import has_citus
 from lineage_store.store.database.db import reading, writing
 from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
@@ -35,6 +36,19 @@ WHERE coalesce(i.inhparent, c.oid) = ANY (%(tables)s::regclass[]) AND c.relkind 
   AND pg_relation_size(c.oid) >= 2 * c.relpages::bigint * current_setting('block_size')::bigint
 """
 """Tables and partitions that are not empty and have twice the pages that they had at their last ANALYZE."""
+_GROWN_ON_WORKERS = text("""
+SELECT CAST(spread.logicalrelid AS text)
+FROM pg_catalog.pg_dist_partition spread CROSS JOIN LATERAL (
+    SELECT citus_relation_size(spread.logicalrelid) AS bytes,
+      (SELECT coalesce(sum(CAST(result AS bigint)), 0)
+       FROM run_command_on_shards(spread.logicalrelid, :pages_of_shard) WHERE success) AS pages
+  ) shards
+WHERE spread.logicalrelid = ANY (CAST(:tables AS regclass[])) AND bytes > 0
+  AND bytes >= 2 * pages * CAST(current_setting('block_size') AS bigint)
+""")
+"""The same of the tables that Citus keeps in shards: on the coordinator their own file is empty, and so is relpages.
+`citus_relation_size` is the part of `citus_table_size` that relpages counts: without TOAST and the free space map."""
+_PAGES_OF_SHARD = "SELECT relpages FROM pg_class WHERE oid = '%s'::regclass"
 _MADE = "SELECT coalesce((SELECT max(id) FROM train_job), 0) + coalesce((SELECT max(rowid) FROM series), 0)"
 """About how many jobs and series were ever inserted. SQLite's own figures, from a sample, may be off by half."""
 # We keep the value of _MADE at the last ANALYZE as a row of our own in SQLite's statistics; SQLite ignores rows of
@@ -84,5 +98,9 @@ def gather(engine: Engine) -> None:
 def _analyse_grown(session: Session, tables: Sequence[Table]) -> None:
     """Analyse the tables that have doubled. A large one takes half a minute, and fewer new rows change no plan."""
     named = {"tables": [table.name for table in tables]}
-    for name in session.column(_GROWN, named):
+    grown = session.column(_GROWN, named)
+    # Citus's size functions refuse a transaction that has changed rows on several workers: this one has not.
+    if has_citus(session):
+        grown += session.column(_GROWN_ON_WORKERS, {**named, "pages_of_shard": _PAGES_OF_SHARD})
+    for name in grown:
         session.change(f"ANALYZE {name}")

@@ -7,6 +7,7 @@ passes through here. New tables and views of a later release need another grant;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
@@ -59,8 +60,10 @@ _OF_SUPERUSERS = (
     "ALTER ROLE",
 )
 """How statements begin that a user may be unable to run, who may all others."""
-_DENIED = "42501"
-"""SQLSTATE insufficient_privilege."""
+_DENIED, _UNKNOWN = "42501", "42704"
+"""SQLSTATE insufficient_privilege and undefined_object."""
+_WORKER = re.compile(r"while executing command on ([^\s\"]+)")
+"""How Citus names the worker of an error, in its context."""
 _WHO_GRANTS = (
     "A superuser grants, or the owner of database and tables, who gives tables only to roles that he may SET: "
     "`lineage-store db grant … --dry-run` prints the SQL for one."
@@ -85,8 +88,8 @@ def grant(engine: Engine, roles: Roles) -> str | None:
     """Grant the rights in one transaction.
 
     Return a statement to be run by somebody who may alter the roles, or None if this user could do everything.
-    Raises LineageStoreError for SQLite, a role that does not exist, is named twice or is a superuser, or a reader that
-    owns the tables; PermissionDeniedError if this user may not grant.
+    Raises LineageStoreError for SQLite, a role that does not exist (also on a worker of Citus only), is named twice or
+    is a superuser, or a reader that owns the tables; PermissionDeniedError if this user may not grant.
     """
     found = statements(engine, roles)
     try:
@@ -95,6 +98,25 @@ def grant(engine: Engine, roles: Roles) -> str | None:
             return _run(session, found)
     except PermissionDeniedError as error:
         raise PermissionDeniedError(error.message, hint=_WHO_GRANTS, cause=error.cause) from error
+    except ProgrammingError as error:
+        if (missing := _missing_on_worker(error, roles)) is None:
+            raise
+        raise missing from error
+
+
+def _missing_on_worker(error: ProgrammingError, roles: Roles) -> LineageStoreError | None:
+    """Return what to raise if a worker of Citus lacks one of the roles; None for any other error."""
+    said = getattr(error.orig, "diag", None)
+    worker = _WORKER.search(getattr(said, "context", None) or "")
+    if worker is None or getattr(error.orig, "sqlstate", None) != _UNKNOWN:
+        return None
+    words = str(getattr(said, "message_primary", ""))
+    role = max((name for name in roles if name in words), key=len, default="ROLE")
+    return LineageStoreError(
+        f"The worker {worker[1]} has no role {role!r}, and nothing was granted: {words}.",
+        hint=f"Make it on each worker as on the coordinator: CREATE ROLE {_quoted(role)} LOGIN. Roles made later reach "
+        "the workers by themselves if the coordinator has citus.enable_create_role_propagation = on (docs/citus.md).",
+    )
 
 
 def _run(session: Session, statements: Sequence[str]) -> str | None:
@@ -152,7 +174,7 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
             "Only PostgreSQL has roles.",
-            hint="A SQLite store is its user's; `lineage-store publish` is for others.",
+            hint="A SQLite store is its user's; `lineage-store backup FILE --mode 444` is for others.",
         )
     with reading(engine) as session:
         _refuse_unfit(session, list(roles))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_store.errors import LineageParamSummaryPathError, LineageParamTypeError, TrainJobNotFoundError
 from lineage_store.paths import PathLike, place_of, real_path
-from lineage_store.store.database.session import Session
 from lineage_store.texts import from_stored, to_stored
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from lineage_store.query.jobs import JobRow
     from lineage_store.query.table import Table
+    from lineage_store.store.database.session import Session
 
     JobLike: TypeAlias = PathLike | tuple[PathLike, str] | JobRow
     JobsLike: TypeAlias = Iterable[JobLike] | Table

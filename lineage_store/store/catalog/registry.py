@@ -265,7 +265,7 @@ def forget_base_dir(session: Session, path: str) -> None:
 
 
 def drop_base_dir(session: Session, base_dir_id: int) -> None:
-    """Delete a base dir that has no jobs, and its rows in other tables: foreign keys may be missing (Citus)."""
+    """Delete a base dir that has no jobs, and its rows in other tables."""
     for table in metadata.sorted_tables:
         if "base_dir_id" in table.c and table is not train_job:
             session.change(delete(table).where(table.c.base_dir_id == base_dir_id))
@@ -630,7 +630,6 @@ def same_jobs(session: Session, base_dir_id: int) -> Mapping[int, int]:
     mine, other = train_job.alias("mine"), train_job.alias("other")
     file, again = log_file.alias("file"), log_file.alias("again")
     ours = select(mine.c.train_id, file.c.name, file.c.fingerprint).join(file, file.c.job_id == mine.c.id)
-    # In a CTE of its own, because the jobs of two base dirs may be on different workers of Citus.
     here = ours.where(mine.c.base_dir_id == base_dir_id).cte("here")
     found = (
         select(other.c.base_dir_id, func.count(other.c.id.distinct()))

@@ -157,7 +157,7 @@ def _refuse_out_of_reach(path: Path) -> None:
     except PermissionError as error:
         raise PermissionDeniedError(
             f"The SQLite store {path} cannot be reached: this user may not enter its directory.",
-            hint="Be its user, or read a snapshot that its user makes (`lineage-store publish FILE`).",
+            hint="Be its user, or read a snapshot that its user makes (`lineage-store backup FILE --mode 444`).",
             cause=Cause.CLOSED,
         ) from error
     except OSError:
@@ -165,7 +165,7 @@ def _refuse_out_of_reach(path: Path) -> None:
 
 
 def _is_only_read(path: Path, allow_network_filesystem: bool) -> bool:
-    """Return whether the file is a published snapshot, which may be on a network filesystem and is only read.
+    """Return whether the file is a write-protected snapshot, which may be on a network filesystem and is only read.
 
     Raises UnsafeStoreLocationError if another file would be on a network filesystem.
     """
@@ -229,7 +229,7 @@ def read_only_uri(path: Path) -> str:
             f"The SQLite store {path} cannot be read now: it keeps a write-ahead log, no process has it open, and "
             f"this user may not make {log.name} and {index.name}, without which SQLite does not read it.",
             hint="Read it while its user's daemon runs, read a snapshot that its user makes "
-            "(`lineage-store publish FILE`), or be its user.",
+            "(`lineage-store backup FILE --mode 444`), or be its user.",
             cause=Cause.CLOSED,
         )
     return f"{uri}&readonly_shm=1"  # a -shm file that this user creates would lock the store's user out

@@ -32,7 +32,7 @@ _NOT_GRANTED = (
 )
 _NOT_READABLE = (
     "This user may not read the file: its owner lets others read it and the files beside it (chmod g+r), or makes a "
-    "snapshot for them (`lineage-store publish FILE`)."
+    "snapshot for them (`lineage-store backup FILE --mode 444`)."
 )
 TOO_LONG = "The statement was cancelled: ask for less, or allow more with the setting statement_timeout_s."
 _OF_SQLITE = {

@@ -24,7 +24,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from lineage_store.errors import Cause, PermissionDeniedError
 from lineage_store.store.database.session import Session
-from lineage_store.store.schema import descriptions, distribution, partitions
+from lineage_store.store.schema import descriptions, partitions
 from lineage_store.store.schema.tables import STATISTICS, exists_on, metadata
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.texts import escaped
@@ -344,8 +344,7 @@ def compared(session: Session, version_table: str, make: Make) -> Attested:
     found = {
         key: value for key, value in found.items() if key[0] != "column" or key[1].split(".")[0] in relations
     }
-    optional = _optional(session)
-    changed = {key for key in (wanted.keys() & found.keys()) - optional if found[key] != wanted[key]}
+    changed = {key for key in wanted.keys() & found.keys() if found[key] != wanted[key]}
     return _sorted_out(session, found, expected, changed)
 
 
@@ -373,12 +372,12 @@ def _sorted_out(
     session: Session, found: Seen, expected: Set[Key], changed: Set[Key] = frozenset()
 ) -> Attested:
     """Sort objects by their names: what is missing, what is not ours and acts, and what else there is."""
-    ours, optional = _ours(session, found, expected), _optional(session)
-    others = {key: acts for key, (_, acts) in found.items() if key not in ours and key not in optional}
+    ours = _ours(session, found, expected)
+    others = {key: acts for key, (_, acts) in found.items() if key not in ours}
     foreign = {key for key, acts in others.items() if acts}
-    own = {key for key in others.keys() - foreign if not _is_part(session, key)}
+    own = {key for key in others.keys() - foreign if not _is_part(key)}
     needed = partitions.FUNCTIONS if partitions.is_partitioned(session) else ()
-    missing = (expected | {("function", name) for name in needed}) - found.keys() - optional
+    missing = (expected | {("function", name) for name in needed}) - found.keys()
     of_views = {
         key for key in foreign | missing if key[0] == "column" and key[1].split(".")[0] in descriptions.NAMES
     }
@@ -439,27 +438,10 @@ def names(version_table: str) -> frozenset[Key]:
     return frozenset(keys)
 
 
-def _optional(session: Session) -> set[Key]:
-    """Return the constraints that a distributed store need not have."""
-    if not distribution.distributed(session):
-        return set()
-    some = set[Key]()
-    for part in distribution.Part:
-        some |= {
-            ("constraint", f"{table.name}.{each.name}")
-            for table, each in distribution.dropped_references(part)
-        }
-        for table, unique in distribution.dropped_keys(part):
-            some |= {("constraint", f"{table.name}.{unique.name}"), ("index", str(unique.name))}
-    return some
-
-
-def _is_part(session: Session, key: Key) -> bool:
+def _is_part(key: Key) -> bool:
     """Return whether an object has the name of a partition, or of a shard that Citus keeps on this node."""
     table, _, number = key[1].split(".")[0].rpartition("_")
-    return number.isdigit() and (
-        table in partitions.SAMPLE_TABLES or table in distribution.distributed(session)
-    )
+    return number.isdigit() and table in partitions.SAMPLE_TABLES
 
 
 def _is_noting(key: Key, definition: str) -> bool:

@@ -353,7 +353,7 @@ def remove_part(session: Session, base_dir_id: int, most_rows: int) -> bool:
         for table in (scalar_sample, payload_sample):
             session.change(delete(table).where(among(session, table.c.job_id, one_by_one)))
         remove_lineage(session, some)
-        # Foreign keys would not do: samples and buckets have none, and a distributed store has none at all.
+        # Foreign keys would not do: samples and buckets have none.
         for table in (scalar_bucket, series, log_file, ingest_problem):
             session.change(delete(table).where(among(session, table.c.job_id, some)))
         session.change(delete(train_job).where(among(session, train_job.c.id, some)))

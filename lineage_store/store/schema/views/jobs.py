@@ -30,8 +30,7 @@ def _columns(field: LineageField) -> Iterator[ViewColumn]:
         yield text(field.kind_column, f"l.{field.kind_column}", FLOAT_KINDS)
 
 
-# Citus allows a subquery that is correlated by the job, has no LIMIT, and groups and partitions by the job. Most jobs
-# have no superseded series, so the series of the others are not read.
+# Most jobs have no superseded series, so the series of the others are not read.
 _RESTARTS = """CASE WHEN EXISTS (
     SELECT 1 FROM series older WHERE older.job_id = j.id AND older.superseded_from <= older.last_step
   ) THEN coalesce((

@@ -1,4 +1,4 @@
-"""Snapshots of a SQLite store."""
+"""Backups that others may read: of SQLite, a store that needs no other files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from helpers.stored_jobs import add_bare_job, add_base_dir
 from lineage_store.errors import LineageStoreError
-from lineage_store.store.admin.snapshots import publish
+from lineage_store.operations.backup import backup
 from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import upgrade
 
@@ -31,11 +31,11 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
     with writing(sqlite_engine) as session:
         base_dir = add_base_dir(session)
         add_bare_job(session, "./one", base_dir)
-    size = publish(sqlite_engine, target)
+    size = backup(sqlite_engine, target, mode=0o444)
     with writing(sqlite_engine) as session:
         add_bare_job(session, "./two", base_dir)
     assert jobs_in(target) == 1
-    publish(sqlite_engine, target)
+    backup(sqlite_engine, target, mode=0o444)
     assert jobs_in(target) == 2
     assert size > 0
     assert stat.S_IMODE(target.stat().st_mode) == 0o444
@@ -48,36 +48,25 @@ def test_a_snapshot_is_the_store_at_one_moment_and_needs_no_side_files(
 def test_a_snapshot_can_be_taken_while_somebody_writes(sqlite_engine: Engine, tmp_path: Path) -> None:
     with writing(sqlite_engine) as session:
         add_base_dir(session)
-        publish(sqlite_engine, tmp_path / "snapshot.db")
+        backup(sqlite_engine, tmp_path / "snapshot.db", mode=0o444)
     assert jobs_in(tmp_path / "snapshot.db") == 0
 
 
-def test_the_mode_can_be_chosen(sqlite_engine: Engine, tmp_path: Path) -> None:
-    publish(sqlite_engine, tmp_path / "snapshot.db", 0o640)
-    assert stat.S_IMODE((tmp_path / "snapshot.db").stat().st_mode) == 0o640
-
-
-def test_what_cannot_be_published_is_refused_and_leaves_nothing_behind(
+def test_what_cannot_be_written_is_refused_and_leaves_nothing_behind(
     sqlite_engine: Engine, tmp_path: Path
 ) -> None:
     store = tmp_path / "store.sqlite3"
     with pytest.raises(LineageStoreError, match="store itself"):
-        publish(sqlite_engine, store)
+        backup(sqlite_engine, store, mode=0o444)
     (tmp_path / "directory").mkdir()
     with pytest.raises(LineageStoreError, match="cannot be written"):
-        publish(sqlite_engine, tmp_path / "directory")
+        backup(sqlite_engine, tmp_path / "directory", mode=0o444)
     assert {path.name for path in tmp_path.iterdir()} <= {"store.sqlite3", "directory"}
-
-
-def test_postgresql_has_roles_instead(postgres_engine: Engine, tmp_path: Path) -> None:
-    with pytest.raises(LineageStoreError, match="SQLite") as refused:
-        publish(postgres_engine, tmp_path / "snapshot.db")
-    assert "db grant --reader" in str(refused.value)
 
 
 def test_a_snapshot_stays_a_snapshot_when_root_opens_it(sqlite_engine: Engine, tmp_path: Path) -> None:
     target = tmp_path / "snapshot.db"
-    publish(sqlite_engine, target)
+    backup(sqlite_engine, target, mode=0o444)
     opened = open_engine(f"sqlite:///{target}")
     upgrade.check(opened)
     opened.dispose()
