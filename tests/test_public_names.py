@@ -29,11 +29,11 @@ STORE = (
         "export",
         "health",
     ),
-    *("ingest", "jobs", "lineage", "names", "opened", "plan", "publish", "removal", "repair", "run_daemon"),
+    *("ingest", "jobs", "lineage", "names", "opened", "plan", "removal", "repair", "run_daemon"),
     *("sql", "values"),
 )
 NOUNS = {
-    "lineage": "columns contents count filter iterate jobs named require_names",
+    "lineage": "ask_page columns contents count filter iterate jobs page require_names",
     "base_dirs": "forget holdings move plan_move",
     "changes": "follow now since",
     "health": "cycles findings measures metrics standby status write_ahead_log",
@@ -45,8 +45,9 @@ PACKAGE = (
     *("filter_summary_lineage", "get_summary_lineage"),
 )
 API = (
-    *("Cancellation", "LineageStore", "PathLike", "asked_again", "combined", "counts_from_now"),
+    *("Cancellation", "LineageStore", "PathLike", "answer_of", "asked_again", "combined", "counts_from_now"),
     *("filter_summary_lineage", "find_job", "get_summary_lineage", "place_of", "read_removal", "real_path"),
+    "refreshed_page",
 )
 
 
