@@ -27,6 +27,7 @@ from pathlib import Path
 from helpers.log_writer import Log
 from lineage_store.eventlog.mindspore.wire import summary_pb2
 from lineage_store.query import samples
+from lineage_store.store.database.db import reading
 
 base_dir = Path(sys.argv[1])
 sound = summary_pb2.Summary.Image(height=0, width=0, colorspace=0, encoded_image=b"ping")
@@ -35,10 +36,10 @@ log.summary(2, summary_pb2.Summary.Value(tag="alarm", audio=sound)).write_summar
 with fresh_store(sys.argv[2]) as store:
     store.ingest(base_dir)
     tags = store.tags(base_dir, "./job")
-    with store.engine.connect() as connection:
-        viewed = connection.exec_driver_sql("SELECT plugin, tag, step, dtype FROM v_payload").all()
-        (job_id,) = connection.exec_driver_sql("SELECT id FROM train_job").one()
-        found = samples.payloads(connection, str(base_dir), "./job", job_id, "audio", "alarm/audio")
+    with reading(store.engine) as session:
+        viewed = session.rows("SELECT plugin, tag, step, dtype FROM v_payload")
+        job_id = session.value("SELECT id FROM train_job")
+        found = samples.payloads(session, str(base_dir), "./job", job_id, "audio", "alarm/audio")
         read = [(sample.step, sample.read().decode()) for sample in found]
 print(json.dumps({"tags": tags, "viewed": [list(row) for row in viewed], "read": read}))
 """

@@ -26,15 +26,15 @@ from lineage_store.store.schema import descriptions, upgrade
 from lineage_store.store.schema.tables import metadata
 
 def fresh_store(path):
-    with opened(f"sqlite:///{path}") as engine, writing(engine) as connection:
-        metadata.create_all(connection)
-        descriptions.create(connection)
-        descriptions.store(connection)
-        alembic = MigrationContext.configure(connection, opts={"version_table": upgrade.VERSION_TABLE})
+    with opened(f"sqlite:///{path}") as engine, writing(engine) as session:
+        metadata.create_all(session.connection)
+        descriptions.create(session)
+        descriptions.store(session)
+        alembic = MigrationContext.configure(session.connection, opts={"version_table": upgrade.VERSION_TABLE})
         alembic._ensure_version_table()
-        connection.exec_driver_sql(f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{upgrade.HEAD}')")
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        descriptions.mark_up_to_date(connection, upgrade.VERSION_TABLE)
+        session.change(f"INSERT INTO {upgrade.VERSION_TABLE} VALUES ('{upgrade.HEAD}')")
+        session.change(f"PRAGMA application_id = {APPLICATION_ID}")
+        descriptions.mark_up_to_date(session, upgrade.VERSION_TABLE)
     return LineageStore(f"sqlite:///{path}")
 """
 

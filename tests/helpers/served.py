@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import httpx
@@ -30,6 +30,9 @@ server_of(create_app(config.load().settings)).run([socket.socket(fileno=int(sys.
 """
 
 
+_FIELDS = {field.name for field in fields(Settings)}
+
+
 @contextmanager
 def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> Iterator[httpx.Client]:
     """A client of a server on the store at `url`.
@@ -39,7 +42,7 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
         settings: with or without their prefix `serve_`.
     """
     named = {
-        name if name in Settings.__slots__ else f"serve_{name}": value for name, value in settings.items()
+        name if name in _FIELDS else f"serve_{name}": value for name, value in settings.items()
     }
     app = create_app(replace(Settings(), database_url=url, **named))
     for router in routers:

@@ -53,7 +53,7 @@ def test_when_all_connections_are_in_use_the_error_names_the_setting(
         pass
     assert refused.value.cause == "busy"
     assert refused.value.hint is not None
-    assert "more than 2 with the setting pool_size" in refused.value.hint
+    assert "more than 2 with the limit pool_size" in refused.value.hint
     with way(engine):
         pass
 
