@@ -99,7 +99,7 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         for place in (base, corpus):
             store.ingest(place)
         _ask(store, base)
-        store.annotate(base, "./own_0", tag=1, remark="r")
+        store.job((base, "./own_0")).annotate(label=1, remark="r")
         Log().version().scalar(2, "loss", 2.0).write_summary(base / "own_0", 1_800_000_000)
         store.ingest(base)
         _ask(store, base)
@@ -117,11 +117,11 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         assert len(list(store.removal.long_series(base))) == store.removal.thin(base).series
         _train_long(base, begun=1_700_000_100, first=55)
         store.ingest(base)
-        store.repair.retry(base)
-        store.repair.reingest(base, "./own_1")
-        assert not [each for found in store.repair.verify(base) for each in found.differences]
-        store.removal.remove(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
-        store.removal.restore(base, "./own_1")
+        store.retry(base)
+        store.job((base, "./own_1")).reingest()
+        assert not [each for found in store.verify(base) for each in found.differences]
+        store.remove_jobs(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
+        store.restore_job(base, "./own_1")
         base.rename(tmp_path / "moved")
         store.base_dirs.move(base, tmp_path / "moved")
         (tmp_path / "moved" / "own_0").rename(tmp_path / "gone")
@@ -138,16 +138,16 @@ def _train_long(base: Path, *, begun: int, first: int = 0) -> None:
 
 
 def _ask(store: LineageStore, base: Path) -> None:
-    (job, *_) = store.lineage.jobs(base, limit=1)
-    store.lineage.jobs(train_ids=[job.train_id])
-    store.lineage.contents(base, [job.train_id])
-    store.job_report(base, job.train_id)
-    store.evaluation_rows(base, job.train_id)
-    store.repair.why(base)
-    store.repair.problems()
-    store.health.findings()
-    store.health.measures()
-    store.health.status()
+    (job, *_) = store.train_jobs(base, limit=1)
+    store.named_jobs([job.train_id])
+    store.job_contents(base, [job.train_id])
+    store.job((base, job.train_id)).report()
+    store.job((base, job.train_id)).evaluation_rows()
+    store.why(base)
+    store.problems()
+    store.findings()
+    store.measures()
+    store.status()
     store.names()
     store.values("network")
     store.changes.since(None)
@@ -161,14 +161,14 @@ def _ask(store: LineageStore, base: Path) -> None:
         store.lineage.filter({**where, **order, "limit": 5, "offset": 0})
         list(store.lineage.iterate({**where, **order}))
         store.jobs(where)
-    for plugin, tags in store.tags(base, job.train_id).items():
+    for plugin, tags in store.job((base, job.train_id)).tags().items():
         if plugin == "scalar":
-            store.scalars(base, job.train_id, tags[0])
-            store.recorded_scalars(base, job.train_id, tags[0])
-            store.buckets([(base, job.train_id, tags[0])], points=2, superseded=True)
+            store.job((base, job.train_id)).scalars(tags[0])
+            store.job((base, job.train_id)).recorded(tags[0])
+            store.buckets([((base, job.train_id), tags[0])], points=2, superseded=True)
             store.curves([(base, job.train_id)], tags[0])
         if plugin == "histogram":
-            store.histograms(base, job.train_id, tags[0])
+            store.job((base, job.train_id)).histograms(tags[0])
     store.jobs(columns=["summary_dir", "metric/acc", "user_defined/team"])
     list(store.removal.find(CleanUp(older_than_s=0.0)))
 

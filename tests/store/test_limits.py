@@ -136,23 +136,23 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
     with LineageStore(database_url, settings=Settings(pool_size=1)) as store:
         store.plan(base_dir)
         store.ingest(base_dir)
-        assert store.lineage.filter({"limit": 1})["count"] == 1
-        assert store.lineage.filter({"limit": 1}, base_dir=base_dir, count=False)["object"]
-        assert len(list(store.lineage.iterate())) == 1
-        assert store.get_lineage(base_dir, "./a")
+        assert store.filter_lineage({"limit": 1})["count"] == 1
+        assert store.filter_lineage({"limit": 1}, base_dir=base_dir, count=False)["object"]
+        assert len(list(store.iter_lineage())) == 1
+        assert store.job((base_dir, "./a")).lineage()
         assert store.explain()
-        store.annotate(base_dir, "./a", tag=1)
-        assert store.lineage.jobs()
-        assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
-        assert store.health.status().base_dirs
-        assert store.job_report(base_dir, "./a").series
-        assert store.repair.why(base_dir).verdict == "stored"
-        assert store.repair.problems() == []
-        store.health.findings()
-        store.health.cycles()
-        store.repair.verify()
-        store.repair.retry()
-        store.repair.reingest(base_dir, "./a")
+        store.job((base_dir, "./a")).annotate(label=1)
+        assert store.train_jobs()
+        assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
+        assert store.status().base_dirs
+        assert store.job((base_dir, "./a")).report().series
+        assert store.why(base_dir).verdict == "stored"
+        assert store.problems() == []
+        store.findings()
+        store.cycles()
+        store.verify()
+        store.retry()
+        store.job((base_dir, "./a")).reingest()
         with writing(store.engine) as session:
             session.change(text("UPDATE train_job SET state = 'finished'"))
         rules = CleanUp(older_than_s=0.0)
