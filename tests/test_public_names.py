@@ -21,6 +21,7 @@ STORE = (
     *(
         "backup",
         "base_dirs",
+        "buckets",
         "changes",
         "close",
         "compare",
@@ -28,10 +29,21 @@ STORE = (
         "engine",
         "explain",
         "export",
-        "health",
     ),
-    *("buckets", "ingest", "job", "jobs", "lineage", "names", "opened", "plan", "publish", "removal", "repair", "run_daemon"),
-    *("sql", "values"),
+    *(
+        "health",
+        "ingest",
+        "job",
+        "jobs",
+        "lineage",
+        "names",
+        "opened",
+        "plan",
+        "publish",
+        "removal",
+        "repair",
+    ),
+    *("run_daemon", "sql", "values"),
 )
 NOUNS = {
     "lineage": "ask_page columns contents count filter iterate jobs page require_names",

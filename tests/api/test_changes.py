@@ -357,7 +357,7 @@ def test_a_follower_asks_sqlite_nothing_while_nobody_commits(sqlite_url: str, on
 
 
 def test_a_follower_goes_on_where_it_failed(store: LineageStore, one: Path) -> None:
-    with store.follow() as follower:
+    with store.changes.follow() as follower:
         store.job((one, "./a")).annotate(label=1)
         with faults.down(store.engine), pytest.raises(_FAILURES):
             list(follower.look())
@@ -388,4 +388,4 @@ def test_the_token_of_now_is_that_of_the_last_commit(database_url: str, corpus: 
         assert told == now.since() == store.changes.since("now").since
         with LineageStore(database_url) as other:
             other.job((corpus, "./run_039")).annotate(label=1)
-        assert now.since() == store.changes("now").since != told
+        assert now.since() == store.changes.since("now").since != told

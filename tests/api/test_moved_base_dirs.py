@@ -95,12 +95,12 @@ def in_sql(url: str, base_dir: Path) -> dict[str, object]:
             for curve in store.buckets([(pair, "loss") for pair in pairs], points=4)
         ]
         answers["compare"] = store.compare(pairs, alike=True).rows
-        answers["page"] = store.filter_lineage(
+        answers["page"] = store.lineage.filter(
             {"summary_dir": {"eq": str(base_dir / "a")}}, base_dir=base_dir
         )
-        answers["listing"] = store.train_jobs(base_dir)
-        answers["contents"] = store.job_contents(base_dir, ["./a", "./none"])
-        answers["problems"] = store.problems_below(base_dir / "a")
+        answers["listing"] = store.lineage.jobs(base_dir)
+        answers["contents"] = store.lineage.contents(base_dir, ["./a", "./none"])
+        answers["problems"] = store.repair.problems_below(base_dir / "a")
         answers["seed"] = filter_summary_lineage(base_dir, store=store, refresh=False)
     return answers
 
@@ -112,8 +112,8 @@ def on_disk(url: str, base_dir: Path) -> dict[str, object]:
         (image,) = job.images("picture")
         return {
             "image": image.read().png,
-            "why": (store.why(base_dir / "a"), job.why(), store.why(base_dir)),
-            "verify": [list(store.verify(base_dir)), list(job.verify())],
+            "why": (store.repair.repair.why(base_dir / "a"), job.why(), store.why(base_dir)),
+            "verify": [list(store.repair.verify(base_dir)), list(job.verify())],
             "seed": get_summary_lineage(base_dir / "a", store=store),
         }
 
@@ -195,7 +195,7 @@ def test_a_job_of_a_base_dir_that_was_moved_is_annotated(url: str, base_dir: Pat
         job = store.job(base_dir / "a")
         assert (job.label, job.remark) == (4, "moved")
         assert job.reingest().from_start == 2
-        assert store.base_dirs() == [str(base_dir)]
+        assert list(store.base_dirs) == [str(base_dir)]
 
 
 def test_a_share_that_hangs_keeps_no_answer_that_is_in_sql(url: str, base_dir: Path) -> None:
@@ -210,7 +210,7 @@ def test_the_disk_is_asked_about_what_the_store_does_not_have_by_its_text(url: s
     alias.symlink_to(base_dir)
     with LineageStore(url, settings=Settings()) as store:
         assert store.job(alias / "a").id == "./a"
-        assert [job.train_id for job in store.train_jobs(alias)] == ["./a", "./b"]
+        assert [job.train_id for job in store.lineage.jobs(alias)] == ["./a", "./b"]
         with hanging(base_dir) as looks, pytest.raises(TrainJobNotFoundError):
             store.job(base_dir / "unknown").tags()
         assert looks
@@ -220,7 +220,7 @@ def test_a_job_that_was_removed_and_read_again_is_the_same_job(url: str, base_di
     with LineageStore(url, settings=Settings()) as store:
         job = store.job("./a")
         before, tags = job.ref, job.tags()
-        store.remove_jobs(CleanUp(condition={"summary_dir": {"eq": "./a"}}))
+        store.removal.remove(CleanUp(condition={"summary_dir": {"eq": "./a"}}))
         job.reingest()
         assert job.tags() == tags
         assert job.ref.base_dir_id == before.base_dir_id

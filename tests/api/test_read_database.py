@@ -141,7 +141,7 @@ def test_changes_go_on_when_the_primary_answered_in_between(
     with store.changes.follow() as follower:
         with paused(standby_url):
             store.job((base_dir, "./a")).annotate(label=1)
-            told = store.changes(follower.since)
+            told = store.changes.since(follower.since)
             writer.ingest(train(base_dir, "b"))
             told = store.changes.since(told.since)
             assert not store.changes.since(told.since).changes
@@ -275,7 +275,7 @@ def test_while_the_primary_is_away_questions_go_on_and_remarks_are_refused(
         proxy.cut_after()
         for store in (before, since):
             store.job((base_dir, "./a")).annotate(label=3)
-            assert store.filter_lineage()["object"][0]["added_info"]["tag"] == 3
+            assert store.lineage.filter()["object"][0]["added_info"]["tag"] == 3
 
 
 def test_while_the_standby_is_away_questions_fail_by_its_name(
@@ -295,7 +295,7 @@ def test_while_the_standby_is_away_questions_fail_by_its_name(
             jobs(store)
         assert refused.value.cause == "down"
         store.job((base_dir, "./a")).annotate(label=1)
-        assert [each.kind for each in store.findings()] == ["standby_down"]
+        assert [each.kind for each in store.health.findings()] == ["standby_down"]
         proxy.cut_after()
         assert jobs(store) == ["./a"]
 
@@ -369,7 +369,7 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_is_brought_up_to_d
             writer.ingest(base_dir)
             promote(standby_url)
             assert jobs(store) == ["./a"]
-            assert [each.kind for each in store.findings()] == ["standby_promoted"]
+            assert [each.kind for each in store.health.findings()] == ["standby_promoted"]
             store.job((base_dir, "./b")).annotate(label=1)
             assert jobs(store) == JOBS  # of the one that was written to
         with LineageStore(standby_url, settings=Settings()) as taken_over:

@@ -61,17 +61,17 @@ def ask_everything(store: LineageStore, base_dir: Path) -> None:
     assert len(list(store.lineage.iterate({"network": {"eq": "A"}}))) == 1
     assert store.explain({"epoch": {"gt": 1}})
     assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
-    assert [job.train_id for job in store.train_jobs(limit=1)] == ["./a"]
-    assert store.status().base_dirs
+    assert [job.train_id for job in store.lineage.jobs(limit=1)] == ["./a"]
+    assert store.health.status().base_dirs
     assert store.job((base_dir, "./a")).report().series
-    assert store.why(base_dir).verdict == "stored"
-    assert store.problems() == []
-    assert store.removed_jobs() == []
-    assert store.verify()
-    store.findings()
-    store.cycles()
-    assert [change.train_id for change in store.changes().changes] == ["./a"]
-    with store.follow(None) as follower:
+    assert store.repair.why(base_dir).verdict == "stored"
+    assert store.repair.problems() == []
+    assert store.removal.removed() == []
+    assert store.repair.verify()
+    store.health.findings()
+    store.health.cycles()
+    assert [change.train_id for change in store.changes.since().changes] == ["./a"]
+    with store.changes.follow(None) as follower:
         assert [len(answer.changes) for answer in follower.look()] == [1]
     assert store.health.measures().is_up
     list(store.removal.find(CleanUp(older_than_s=0.0)))

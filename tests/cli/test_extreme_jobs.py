@@ -168,8 +168,8 @@ def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> N
             found = store.lineage.filter({name: {"is_null": False}, "sorted_name": name, "limit": 5})
             assert found["count"], name
         accurate = {"metric/accuracy": {"ge": 0.5, "lt": 1.0}, "network": {"eq": "LeNet5"}}
-        assert [each["summary_dir"] for each in store.filter_lineage(accurate)["object"]] == ["./honest_2"]
-        for train_id in [job.train_id for job in store.train_jobs()]:
+        assert [each["summary_dir"] for each in store.lineage.filter(accurate)["object"]] == ["./honest_2"]
+        for train_id in [job.train_id for job in store.lineage.jobs()]:
             for plugin, tags in store.job((ingested, train_id)).tags().items():
                 for tag in tags:
                     read_samples(store, ingested, train_id, plugin, tag)
@@ -177,9 +177,9 @@ def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> N
             if any(path.name.endswith("_lineage") for path in (ingested / train_id).iterdir()):
                 store.job((ingested, train_id)).lineage()
                 get_summary_lineage(str(ingested / train_id))
-            assert store.why(ingested / train_id).verdict == "stored"
-        assert [each for each in store.verify() if each.differences or each.unreadable] == []
-        assert store.problems() == []
+            assert store.repair.why(ingested / train_id).verdict == "stored"
+        assert [each for each in store.repair.verify() if each.differences or each.unreadable] == []
+        assert store.repair.problems() == []
         assert store.job((ingested, HONEST[0])).scalars("loss").values.tolist()[:2] == [1.0, 0.5]
     assert filter_summary_lineage(str(ingested), accurate)["count"] == 1
 
@@ -207,7 +207,7 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
         with path.open("ab") as stream:
             stream.write(Log().scalar(5, "loss", 9.0).content)
         wait_until(lambda: store.job((base_dir, HONEST[0])).scalars("loss").values.tolist()[4:] == [9.0])
-        assert store.problems() == []
+        assert store.repair.problems() == []
 
 
 def count(store: LineageStore, source: str) -> Any:

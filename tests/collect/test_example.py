@@ -19,7 +19,7 @@ def test_a_script_without_mindspore_is_a_job_like_any_other(tmp_path: Path, sqli
     assert said.stdout.startswith("slope 3.0")
     with LineageStore(sqlite_url) as store:
         store.ingest(tmp_path / "base")
-        (job,) = store.filter_lineage({"network": {"eq": "Line"}}, base_dir=tmp_path / "base")["object"]
+        (job,) = store.lineage.filter({"network": {"eq": "Line"}}, base_dir=tmp_path / "base")["object"]
         losses = store.job((tmp_path / "base", "./line")).scalars("loss")
     model = job["model_lineage"]
     assert (model["optimizer"], model["learning_rate"], model["batch_size"]) == ("GradientDescent", 0.1, 256)

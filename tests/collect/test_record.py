@@ -329,5 +329,5 @@ def test_the_store_reads_what_was_recorded(tmp_path: Path, sqlite_url: str) -> N
         losses = store.job((tmp_path / "base", "./job")).scalars("loss")
         np.testing.assert_array_equal(losses.values, np.array([1, 1 / 2, 1 / 3], np.float32))
         assert set(store.job((tmp_path / "base", "./job")).tags()) == {"scalar", "histogram", "image"}
-        (job,) = store.filter_lineage(base_dir=tmp_path / "base")["object"]
+        (job,) = store.lineage.filter(base_dir=tmp_path / "base")["object"]
         assert job["model_lineage"]["network"] == "Net"

@@ -248,8 +248,8 @@ def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
     assert job["model_lineage"]["network"] == "Transformer"
     assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
     assert job["model_lineage"]["user_defined"] == ({"seed": 3} if apart else {})
-    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
-    (weights,) = store.tensors(base_dir, "./js", "w")
+    assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5]
+    (weights,) = store.job((base_dir, "./js")).tensors("w")
     assert weights.read().tolist() == [1.0, 2.0]
     assert faults(store, base_dir) == []
     with writing(store.engine) as session:
@@ -269,7 +269,7 @@ def test_lineage_of_a_new_generation_does_not_count_before_the_generation_does(
         append(log, TRAINED, b"x" * 1000)
         store.ingest(base_dir)
         assert store.lineage.filter({})["object"] == []
-        assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.0]
+        assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5, 1.0]
         append(log, b"\n", *(step(number, loss=9.0) for number in range(9)))
     with LineageStore(database_url, settings=replace(settings, suspect_grace_s=0)) as store:
         store.ingest(base_dir)

@@ -44,9 +44,9 @@ def vast(path: Path, begin: bytes = b"", size: int = VAST) -> Path:
 
 def answers(store: LineageStore, base_dir: Path) -> None:
     """Everybody's questions, none of which may fail."""
-    for job in store.train_jobs(base_dir):
+    for job in store.lineage.jobs(base_dir):
         store.job((base_dir, job.train_id)).report()
-        store.why(job.path)
+        store.repair.why(job.path)
     with store.engine.connect() as connection:
         for view in VIEWS:
             connection.exec_driver_sql(f"SELECT * FROM {view.name}").all()

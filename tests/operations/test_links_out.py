@@ -131,7 +131,7 @@ READERS: dict[str, Callable[[LineageStore, Path], object]] = {
     "seed": lambda store, base_dir: get_summary_lineage(base_dir / JOB, store=store),
     "daemon": follow,
     "ingest": lambda store, base_dir: store.ingest(base_dir),
-    "retry": lambda store, base_dir: store.retry(),
+    "retry": lambda store, base_dir: store.repair.retry(),
     "reingest": lambda store, base_dir: store.job((base_dir, TRAIN_ID)).reingest(),
 }
 """Whoever reads files, by name; those first that change nothing."""
@@ -263,7 +263,7 @@ def test_what_is_no_file_holds_nobody_up_and_is_told(
     path = base_dir / JOB / NAME
     path.unlink()
     make(path)
-    assert "no_regular_file" in {each.kind for each in store.why(path).findings}
+    assert "no_regular_file" in {each.kind for each in store.repair.why(path).findings}
     for sample in store.job((base_dir, TRAIN_ID)).tensors("ours"):
         with pytest.raises(PayloadUnavailableError, match="no regular file"):
             sample.read()
@@ -281,8 +281,8 @@ def test_a_link_inside_the_base_dir_is_followed_where_that_is_allowed(
     with LineageStore(sqlite_url, settings=Settings(recursive=True, follow_symlinks=True)) as store:
         store.ingest(base_dir)
         assert store.job((base_dir, TRAIN_ID)).tags()["scalar"] == ["ours"]
-        assert [each.unreadable for each in store.verify()] == [None] * 4
-        assert store.why(base_dir / JOB / NAME).verdict == "stored"
+        assert [each.unreadable for each in store.repair.verify()] == [None] * 4
+        assert store.repair.why(base_dir / JOB / NAME).verdict == "stored"
         assert get_summary_lineage(base_dir / JOB, store=store)["summary_dir"] == str(base_dir / "moved")
 
 

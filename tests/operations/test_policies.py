@@ -241,7 +241,7 @@ def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_
     assert jobs(engine) == ["./d"]
     train(four, "a", BEGUN + 10)
     with LineageStore(url_of(engine)) as store:
-        store.restore_job(four, "./b")
+        store.removal.restore(four, "./b")
         store.job((four, "./c")).reingest()
     ingest(engine, four)
     assert jobs(engine) == ["./a", "./b", "./c", "./d"]

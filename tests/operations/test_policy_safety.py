@@ -424,7 +424,9 @@ def test_a_removal_is_brought_back_whole_with_labels_and_remarks(
     ingest(engine, base_dir)
     with opened(engine, jobs=1, labelled=False) as store:
         store.job((base_dir, "./job_000")).annotate(label=3, remark="the one of the paper")
-        removed = store.remove_expired_jobs() if by_policy else store.remove_jobs(CleanUp(older_than_s=DAY_S))
+        removed = (
+            store.removal.remove_expired() if by_policy else store.removal.remove(CleanUp(older_than_s=DAY_S))
+        )
         (number,) = removed.removals
         (listed,) = store.removal.history(base_dir)
         assert (listed.number, listed.jobs, listed.restorable) == (number, removed.jobs, removed.jobs)

@@ -175,7 +175,7 @@ def test_only_long_scalars_of_jobs_that_ended_long_ago_are_thinned(engine: Engin
     ingest(engine, base_dir)
     with opened(engine) as store:
         store.job((base_dir, "./labelled")).annotate(label=1)
-        assert list(store.long_series()) == []
+        assert list(store.removal.long_series()) == []
     assert thin(engine, days=89) == (0, 0)
     assert thin(engine) == (0, 0)
     assert thin(engine, keep_labelled=False)[0] == 1

@@ -133,7 +133,7 @@ def _compared(url: str, base_dir: Path, seen: Path, taken: Path, drawn: Path, ki
     latest = dict(sorted(changes, key=lambda change: change[1]))
     confirmed = [int(line) for line in taken.read_text().splitlines()]
     with LineageStore(url, settings=Settings()) as store:
-        stored = {change.train_id: change.revision for change in store.changes().changes}
+        stored = {change.train_id: change.revision for change in store.changes.since().changes}
         remark = int(store.job((base_dir, f"./{REMARKED}")).report().job["remark"] or 0)
     assert remark >= max(confirmed, default=0), f"remark {max(confirmed)} was confirmed, {remark} is there"
     missed = sum(latest.get(job) != revision for job, revision in stored.items())

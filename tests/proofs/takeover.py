@@ -196,7 +196,7 @@ class _Pair:
     def _remark(self) -> None:
         self._remarks += 1
         self._store.job((self.base_dir, "./job_0")).annotate(remark=str(self._remarks))
-        answer = self._answer(self._store.filter_lineage)
+        answer = self._answer(self._store.lineage.filter)
         found = {each["summary_dir"]: each["added_info"] for each in answer["object"]}
         assert found["./job_0"].get("remark") == str(self._remarks), "who wrote a remark does not see it"
         self._seen = [0] * JOBS  # the primary has answered, which is ahead

@@ -78,7 +78,7 @@ def test_every_payload_reads_back_and_tensors_equal_their_export(store: LineageS
         "graph": Job.graphs,
     }
     read: Counter[str] = Counter()
-    for job in map(store.job, store.train_jobs(corpus)):
+    for job in map(store.job, store.lineage.jobs(corpus)):
         for plugin, tags in job.tags().items():
             for sample in (
                 sample for tag in tags if plugin in readers for sample in readers[plugin](job, tag)

@@ -197,7 +197,7 @@ def test_a_column_of_several_types_asks_for_a_cast(sqlite_url: str, tmp_path: Pa
 def test_an_increment_has_the_jobs_that_changed_since_and_no_other(own: LineageStore, tmp_path: Path) -> None:
     own.export(to=tmp_path / "whole")
     revision = max(row["revision"] for row in exported(tmp_path / "whole", "v_job"))
-    base_dir = next(path for path in own.base_dirs() if Path(path).parent.name == "two")
+    base_dir = next(path for path in list(own.base_dirs) if Path(path).parent.name == "two")
     own.job((base_dir, "./formula")).annotate(remark="again")
     for number, since in enumerate((revision, tmp_path / "whole")):
         at = tmp_path / f"more-{number}"
@@ -219,7 +219,7 @@ def test_after_each_batch_it_says_how_far_it_has_come(
         assert last.get(view.name) == (ExportProgress(view.name, count, expected) if count else None)
     asked.export("SELECT 1 AS a", to=tmp_path / "statement", progress=seen.append)
     assert seen[-1] == ExportProgress("query", 1, None)
-    base_dir = next(path for path in own.base_dirs() if Path(path).parent.name == "two")
+    base_dir = next(path for path in list(own.base_dirs) if Path(path).parent.name == "two")
     own.job((base_dir, "./formula")).annotate(remark="again")
     own.export("v_scalar", to=tmp_path / "more", since=tmp_path / "out", progress=seen.append)
     assert seen[-1] == ExportProgress("v_scalar", 1, 1)

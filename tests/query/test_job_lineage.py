@@ -15,7 +15,6 @@ from lineage_store.errors import (
     LineageParamValueError,
     TrainJobNotFoundError,
 )
-from lineage_store.query.job_lineage import get_lineage
 from lineage_store.store.catalog import refs
 from lineage_store.store.database.session import Session
 

@@ -318,7 +318,7 @@ def test_what_is_below_a_job_is_found_whatever_its_name(database_url: str, tmp_p
 def test_curves_of_several_jobs(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:
     names = [
         (job.train_id, tag)
-        for job in store.train_jobs()
+        for job in store.lineage.jobs()
         for tag in store.job((corpus, job.train_id)).tags().get("scalar", [])
     ]
     series = [{"base": key, "name": job.removeprefix("./"), "tag": tag} for job, tag in names]

@@ -57,9 +57,9 @@ def look(url: str, base_dir: Path) -> list[Any]:
     with LineageStore(url, settings=Settings()) as store:
         store.ingest(base_dir)
         store.job((base_dir, "./a\u20ac")).annotate(remark="\u00e9\u20ac")
-        found = [natural_contents(store.engine), list(store.iter_lineage({"loss": {"lt": 1}}))]
+        found = [natural_contents(store.engine), list(store.lineage.iterate({"loss": {"lt": 1}}))]
         found += [
-            store.train_jobs()[0].train_id,
+            store.lineage.jobs()[0].train_id,
             store.job((base_dir, "./a\u20ac")).scalars("loss").values.tolist()[0],
         ]
         assert [file for file in store.repair.verify() if file.differences or file.unreadable] == []

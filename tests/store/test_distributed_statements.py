@@ -117,11 +117,11 @@ def _do_everything(url: str, corpus: Path, tmp_path: Path) -> None:
         assert len(list(store.removal.long_series(base))) == store.removal.thin(base).series
         _train_long(base, begun=1_700_000_100, first=55)
         store.ingest(base)
-        store.retry(base)
+        store.repair.retry(base)
         store.job((base, "./own_1")).reingest()
-        assert not [each for found in store.verify(base) for each in found.differences]
-        store.remove_jobs(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
-        store.restore_job(base, "./own_1")
+        assert not [each for found in store.repair.verify(base) for each in found.differences]
+        store.removal.remove(CleanUp(condition={"metric/acc": {"gt": 0.1}}), base)
+        store.removal.restore(base, "./own_1")
         base.rename(tmp_path / "moved")
         store.base_dirs.move(base, tmp_path / "moved")
         (tmp_path / "moved" / "own_0").rename(tmp_path / "gone")
@@ -138,16 +138,16 @@ def _train_long(base: Path, *, begun: int, first: int = 0) -> None:
 
 
 def _ask(store: LineageStore, base: Path) -> None:
-    (job, *_) = store.train_jobs(base, limit=1)
-    store.named_jobs([job.train_id])
-    store.job_contents(base, [job.train_id])
+    (job, *_) = store.lineage.jobs(base, limit=1)
+    store.lineage.jobs(train_ids=[job.train_id])
+    store.lineage.contents(base, [job.train_id])
     store.job((base, job.train_id)).report()
     store.job((base, job.train_id)).evaluation_rows()
-    store.why(base)
-    store.problems()
-    store.findings()
-    store.measures()
-    store.status()
+    store.repair.why(base)
+    store.repair.problems()
+    store.health.findings()
+    store.health.measures()
+    store.health.status()
     store.names()
     store.values("network")
     store.changes.since(None)

@@ -175,7 +175,7 @@ def test_statements_join_distributed_tables_by_their_job(postgres_url: str, corp
     with LineageStore(postgres_url) as store:
         event.listen(store.engine, "before_execute", note)
         store.ingest(corpus)
-        (job, *_) = store.train_jobs(corpus)
+        (job, *_) = store.lineage.jobs(corpus)
         store.job((corpus, job.train_id)).tags()
         store.job((corpus, job.train_id)).lineage()
         forget(store.engine, corpus, Settings())

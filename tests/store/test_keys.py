@@ -66,7 +66,7 @@ def test_every_statement_about_what_hangs_on_a_job_names_the_job(database_url: s
     with LineageStore(database_url, settings=settings) as store:
         event.listen(store.engine, "before_cursor_execute", note)
         store.ingest(base_dir)
-        store.filter_lineage({"metric/acc": {"gt": 0.1}, "network": {"eq": "N"}}, base_dir=base_dir)
+        store.lineage.filter({"metric/acc": {"gt": 0.1}, "network": {"eq": "N"}}, base_dir=base_dir)
         store.job((base_dir, "./one")).scalars("loss")
         store.job((base_dir, "./one")).histograms("w")
         store.job((base_dir, "./one")).lineage()

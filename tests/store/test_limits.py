@@ -136,22 +136,22 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
     with LineageStore(database_url, settings=Settings(pool_size=1)) as store:
         store.plan(base_dir)
         store.ingest(base_dir)
-        assert store.filter_lineage({"limit": 1})["count"] == 1
-        assert store.filter_lineage({"limit": 1}, base_dir=base_dir, count=False)["object"]
-        assert len(list(store.iter_lineage())) == 1
+        assert store.lineage.filter({"limit": 1})["count"] == 1
+        assert store.lineage.filter({"limit": 1}, base_dir=base_dir, count=False)["object"]
+        assert len(list(store.lineage.iterate())) == 1
         assert store.job((base_dir, "./a")).lineage()
         assert store.explain()
         store.job((base_dir, "./a")).annotate(label=1)
-        assert store.train_jobs()
+        assert store.lineage.jobs()
         assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
-        assert store.status().base_dirs
+        assert store.health.status().base_dirs
         assert store.job((base_dir, "./a")).report().series
-        assert store.why(base_dir).verdict == "stored"
-        assert store.problems() == []
-        store.findings()
-        store.cycles()
-        store.verify()
-        store.retry()
+        assert store.repair.why(base_dir).verdict == "stored"
+        assert store.repair.problems() == []
+        store.health.findings()
+        store.health.cycles()
+        store.repair.verify()
+        store.repair.retry()
         store.job((base_dir, "./a")).reingest()
         with writing(store.engine) as session:
             session.change(text("UPDATE train_job SET state = 'finished'"))

@@ -52,11 +52,11 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
         lambda: store.ingest(base_dir),
         lambda: store.run_daemon([base_dir]),
         lambda: store.job((base_dir, "./a")).annotate(label=1),
-        lambda: store.retry(),
+        lambda: store.repair.retry(),
         lambda: store.job((base_dir, "./a")).reingest(),
-        lambda: store.remove_jobs(rules),
-        lambda: store.restore_job(base_dir, "./a"),
-        lambda: store.forget(base_dir),
+        lambda: store.removal.remove(rules),
+        lambda: store.removal.restore(base_dir, "./a"),
+        lambda: store.base_dirs.forget(base_dir),
     ]
     for write in writing:
         with pytest.raises(ReadOnlyStoreError, match="is open read-only"):
@@ -64,11 +64,11 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
 
 
 def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None:
-    assert store.filter_lineage({"limit": 1}, count=False)["object"]
-    assert len(list(store.iter_lineage())) == 1
+    assert store.lineage.filter({"limit": 1}, count=False)["object"]
+    assert len(list(store.lineage.iterate())) == 1
     assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
-    assert store.status().base_dirs
-    assert store.verify()
+    assert store.health.status().base_dirs
+    assert store.repair.verify()
 
 
 def test_sql_is_answered(store: LineageStore, base_dir: Path) -> None:

@@ -48,7 +48,7 @@ def test_whatever_writes_has_the_lock_from_its_beginning(sqlite_url: str, tmp_pa
         event.listen(store.engine, "commit", look)
         store.ingest(base_dir)
         store.job((base_dir, "./job")).annotate(label=1, remark="good")
-        store.filter_lineage({"network": {"eq": "N"}}, base_dir=base_dir)
+        store.lineage.filter({"network": {"eq": "N"}}, base_dir=base_dir)
         forget(store.engine, base_dir, Settings())
     assert len(written) > 10
 

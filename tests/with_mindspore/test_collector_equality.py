@@ -149,7 +149,7 @@ def test_mindinsight_reads_our_files_as_the_store_does(sides: Sides, sqlite_url:
         lineage = {job["summary_dir"]: job["model_lineage"] for job in answer["object"]}
         scalars = {
             job: {tag: _samples(store, sides.ours, job, tag) for tag in tags["scalar"]}
-            for job in (each.train_id for each in store.train_jobs(sides.ours))
+            for job in (each.train_id for each in store.lineage.jobs(sides.ours))
             if "scalar" in (tags := store.job((sides.ours, job)).tags())
         }
     assert len(lineage) >= 15
