@@ -142,12 +142,13 @@ def opened(base_dir: Path, *, follow_symlinks: bool = False) -> Iterator[OpenBas
 def base_dir_above(path: Path, known: Container[str]) -> tuple[Path, str] | None:
     """Return the base dir that contains an absolute path, and the rest of the path; None if no known one does.
 
-    `known` holds real paths. Links in the path of the base dir are resolved; the rest of the path stays as written.
+    `known` holds paths as the store has them. Links in the path of the base dir are resolved, unless it is known as it
+    is written: it may have been moved, and a link left in its place. The rest of the path stays as written.
     """
     path, found = Path(os.path.normpath(path)), None
     for above in (*reversed(path.parents), path):
         # One base dir lies in another only where the outer one's jobs do not: in a directory of snapshots.
-        base_dir = resolved(above)
+        base_dir = str(above) if str(above) in known else resolved(above)
         if base_dir in known and (found is None or Path(base_dir).is_relative_to(found[0])):
             found = Path(base_dir), path.relative_to(above).as_posix()
     return found

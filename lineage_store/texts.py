@@ -93,6 +93,15 @@ def summary_key(name: str) -> int:
     return key(metric_name) | 1 if which == "first" else key(metric_name) & -2
 
 
+URL_KEY_DIGITS = 12
+
+
+@lru_cache(maxsize=1024)
+def url_key(stored_path: str) -> str:
+    """Return the key that stands for a base dir in URLs: hexadecimal digits that depend on its path alone."""
+    return hashlib.sha256(stored_path.encode()).hexdigest()[:URL_KEY_DIGITS]
+
+
 def meant(word: str, names: Iterable[str], before: str = "") -> str:
     """Return `Did you mean …?` with `before` in front of the closest name, ignoring case; empty if none is similar."""
     from difflib import get_close_matches  # imported only once a word is misspelt

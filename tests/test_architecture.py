@@ -23,12 +23,7 @@ LOOKS_PATHS_UP = {
     "api.job",
     "api.mindinsight",
     "api.store",
-    "cli.verbs.gc",
-    "cli.verbs.repair",
     "operations.base_dirs",
-    "operations.health",
-    "operations.repair",
-    "server.mindinsight.routes",
     "store.catalog.refs",
 }
 """Who uses `real_path`: it asks a disk, which may not answer. All others take what was found."""

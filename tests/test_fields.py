@@ -31,7 +31,7 @@ with fresh_store(database) as store:
     ordered = store.lineage.filter({"sorted_name": "momentum", "sorted_type": "descending"})
     with store.engine.connect() as connection:
         view = connection.exec_driver_sql("SELECT train_id, momentum_share, momentum_kind FROM v_job ORDER BY 1").all()
-    parts = store.get_lineage(base_dir, "./a", keys=["hyper_parameters"])
+    parts = store.job((base_dir, "./a")).lineage(keys=["hyper_parameters"])
 with contextlib.redirect_stdout(io.StringIO()) as printed:
     assert main(["--database", f"sqlite:///{database}", "filter", "--where", "momentum>0.6", "--csv"]) == 0
 print(json.dumps({

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorSet
 
 from helpers.changed_package import add_lines, copy_package, run
-from lineage_store import LineageStore
+from lineage_store.api import Job
 from lineage_store.eventlog.mindspore.payloads import DECODERS
 from lineage_store.eventlog.mindspore.wire import summary_pb2
 from lineage_store.plugins import BY_FIELD, BY_NAME, PLUGINS, Plugin
@@ -35,11 +35,11 @@ log = Log().version().scalar(1, "loss", 0.5)
 log.summary(2, summary_pb2.Summary.Value(tag="alarm", audio=sound)).write_summary(base_dir / "job")
 with fresh_store(sys.argv[2]) as store:
     store.ingest(base_dir)
-    tags = store.tags(base_dir, "./job")
+    tags = store.job((base_dir, "./job")).tags()
     with reading(store.engine) as session:
         viewed = session.rows("SELECT plugin, tag, step, dtype FROM v_payload")
         job_id = session.value("SELECT id FROM train_job")
-        found = samples.payloads(session, str(base_dir), "./job", job_id, "audio", "alarm/audio")
+        found = samples.payloads(session, (str(base_dir), "./job"), job_id, ("audio", "alarm/audio"))
         read = [(sample.step, sample.read().decode()) for sample in found]
 print(json.dumps({"tags": tags, "viewed": [list(row) for row in viewed], "read": read}))
 """
@@ -70,7 +70,7 @@ def test_every_payload_has_a_decoder() -> None:
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
 def test_every_plugin_has_its_method(plugin: Plugin) -> None:
-    assert callable(getattr(LineageStore, f"{plugin.name}s"))
+    assert callable(getattr(Job, f"{plugin.name}s"))
 
 
 def _write_a_field_more(messages: Path) -> None:

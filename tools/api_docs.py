@@ -1,5 +1,5 @@
-"""Write the table of what `LineageStore` and its nouns offer in docs/python.md: every name with the first sentence of
-its docstring.
+"""Write the table of what `LineageStore`, its nouns and `Job` offer in docs/python.md: every name with the first
+sentence of its docstring.
 
 In: the classes. Out: the part of docs/python.md between two marks, there or in the file given as the only argument; the
 rest of the page is unchanged.
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lineage_store import LineageStore
+from lineage_store.api.job import Job
 from lineage_store.api.store import Lineage
 from lineage_store.operations.base_dirs import BaseDirs
 from lineage_store.operations.health import Health
@@ -41,7 +42,8 @@ def public(of: type) -> list[str]:
 
 def markdown() -> str:
     """Return the table."""
-    return "\n".join(("| name | what it does |", "|---|---|", *_rows("store", LineageStore), *_of_nouns()))
+    rows = (*_rows("store", LineageStore), *_of_nouns(), *_rows("job", Job))
+    return "\n".join(("| name | what it does |", "|---|---|", *rows))
 
 
 def _of_nouns() -> Iterator[str]:

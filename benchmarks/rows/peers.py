@@ -108,7 +108,7 @@ def _rest(
 
             def ours() -> float:
                 if changes:
-                    store.annotate(base_dir, first, tag=next(_LABELS))
+                    store.job((base_dir, first)).annotate(label=next(_LABELS))
                 return _seconds(address, request, 1 if changes else 5)
 
             peer = partial(_seconds, theirs, request, 5)

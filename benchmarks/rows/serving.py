@@ -65,9 +65,9 @@ def _buckets(database: Database, sizes: Sizes) -> Samples:
     base_dir = corpora.c1(sizes.events)
     with fresh(database) as url, LineageStore(url) as store:
         store.ingest(base_dir)
-        ((job, tags),) = ((job, store.tags(base_dir, job.train_id)) for job in store.lineage.jobs())
-        series = (base_dir, job.train_id, tags["scalar"][0])
-        ours, every = partial(store.buckets, [series]), partial(store.scalars, *series)
+        (job,) = (store.job(row) for row in store.lineage.jobs())
+        tag = job.tags()["scalar"][0]
+        ours, every = partial(store.buckets, [(job, tag)]), partial(job.scalars, tag)
         assert sum(ours()[0].columns["count"]) == len(every())
         note = f"{len(every()):,} samples"
         return alternate(timed(ours), timed(every), 2 * sizes.repetitions + 1, note)

@@ -7,20 +7,25 @@ functions read new lineage first. The command line and the server use the store 
 
 from __future__ import annotations
 
+from lineage_store.api.job import Job
 from lineage_store.api.mindinsight import (
     answer_of,
     filter_summary_lineage,
     get_summary_lineage,
+    known_base_dirs,
     refreshed_page,
 )
-from lineage_store.api.store import LineageStore, find_job
-from lineage_store.paths import PathLike, place_of, real_path
+from lineage_store.api.store import LineageStore
+from lineage_store.paths import PathLike
 from lineage_store.query.condition_text import combined, counts_from_now, read_removal
+from lineage_store.store.catalog.refs import JobUrl, no_such_key
 from lineage_store.store.database.cancelling import Cancellation
 from lineage_store.store.opened import asked_again
 
 __all__ = [
     "Cancellation",
+    "Job",
+    "JobUrl",
     "LineageStore",
     "PathLike",
     "answer_of",
@@ -28,10 +33,9 @@ __all__ = [
     "combined",
     "counts_from_now",
     "filter_summary_lineage",
-    "find_job",
     "get_summary_lineage",
-    "place_of",
+    "known_base_dirs",
+    "no_such_key",
     "read_removal",
-    "real_path",
     "refreshed_page",
 ]

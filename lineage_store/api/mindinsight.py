@@ -27,6 +27,7 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.paths import Identity, PathLike, absolute_path, identity_of, place_of, real_path
+from lineage_store.store.catalog import refs
 from lineage_store.store.opened import asked_again, default_url
 from lineage_store.texts import to_stored
 
@@ -64,9 +65,10 @@ def filter_summary_lineage(
     """
     from lineage_store.query import mindinsight_shapes
 
-    path = real_path(summary_base_dir)
-    wanted = checked(search_condition, path)  # raises before anything is written
+    absolute_path(summary_base_dir)  # raises for what is no path
     with _opened(store) as opened:
+        path = _spelling(opened, summary_base_dir)
+        wanted = checked(search_condition, path)  # raises before anything is written
         found = _found(opened, path, wanted, mindinsight_shapes.want_of(wanted), refresh, count=count)
         return mindinsight_shapes.answer(found, wanted)
 
@@ -82,7 +84,7 @@ def refreshed_page(
     count: bool = True,
 ) -> JobPage:
     """Return the page of `Lineage.page`, with new lineage read first as by `filter_summary_lineage`."""
-    path = real_path(base_dir)
+    path = _spelling(store, base_dir)
     wanted = checked(condition, path)
     return _found(store, path, wanted, want_rows(wanted, names), refresh, count=count)
 
@@ -124,7 +126,7 @@ def get_summary_lineage(
 
     Args:
         summary_dir: the job's directory. Its base dir is the nearest one that the store knows, else the parent.
-        keys: parts of the lineage; see `LineageStore.get_lineage`.
+        keys: parts of the lineage; see `Job.lineage`.
         store, refresh: as for `filter_summary_lineage`.
 
     Raises: as `filter_summary_lineage`; LineageParamTypeError and LineageParamValueError for `keys`.
@@ -139,7 +141,7 @@ def get_summary_lineage(
         if lease.is_known(opened.opened.read_engine, base_dir) or holds_log_files(base_dir, 0, train_id):
             _refresh(opened, base_dir, refresh, only=train_id)
         try:
-            return opened.get_lineage(base_dir, train_id, keys)
+            return opened.job((base_dir, train_id)).lineage(keys)
         except (TrainJobNotFoundError, LineageParamSummaryPathError) as error:
             raise _no_job(base_dir, train_id) from error
 
@@ -204,6 +206,16 @@ def _require_jobs(store: LineageStore, path: Path) -> None:
             f"There is no log file below {path}, neither now nor in the store.",
             hint=deeper if found.too_deep else None,
         )
+
+
+def known_base_dirs(store: LineageStore, paths: Sequence[PathLike]) -> list[str]:
+    """Return those of some paths that are base dirs of the store, as the store has them."""
+    found = store.opened.ask(lambda session: [refs.known_base_dir(session, path) for path in paths])
+    return [str(each.path) for each in found if each is not None]
+
+
+def _spelling(store: LineageStore, path: PathLike) -> Path:
+    return store.opened.ask(lambda session: refs.spelling(session, path))
 
 
 def _job_place(store: LineageStore, summary_dir: PathLike) -> tuple[Path, str]:

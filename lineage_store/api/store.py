@@ -13,19 +13,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar, Unpack
 
-from lineage_store.api.job import Chosen, Samples
-from lineage_store.errors import LineageParamValueError, SampleNotFoundError, TrainJobNotFoundError
+from lineage_store.errors import (
+    LineageParamValueError,
+    LineageSearchConditionParamError,
+    SampleNotFoundError,
+    TrainJobNotFoundError,
+)
 from lineage_store.paths import PathLike, absolute_path, real_path
 from lineage_store.query.export.file_formats import FORMATS
 from lineage_store.states import JobState, Outcome
-from lineage_store.store import opened
 from lineage_store.store.catalog import refs
-from lineage_store.store.opened import Opened, asked_again, stored_id
-from lineage_store.texts import check_text
+from lineage_store.store.catalog.refs import stored_id
+from lineage_store.store.opened import Opened, asked_again
+from lineage_store.texts import check_text, shown
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from lineage_store.api.job import Chosen, Job
     from lineage_store.config import Settings
     from lineage_store.ingest.report import IngestReport, Progress
     from lineage_store.ingest.scan.survey import IngestPlan
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from lineage_store.operations.health import Health
     from lineage_store.operations.removal import Removal
     from lineage_store.operations.repair import Repair
+    from lineage_store.query import samples
     from lineage_store.query.changes import Changes
     from lineage_store.query.condition import SearchCondition
     from lineage_store.query.export.exporting import ExportProgress, ExportReport
@@ -41,17 +47,18 @@ if TYPE_CHECKING:
     from lineage_store.query.status import JobContents
     from lineage_store.query.table import Table
     from lineage_store.store.admin.read_only_sql import Answer
-    from lineage_store.store.catalog.refs import JobsLike
+    from lineage_store.store.catalog.refs import JobLike, JobsLike
     from lineage_store.store.database.session import Session
 
 T = TypeVar("T")
 EXPORT_FORMATS = tuple(FORMATS)
 LISTED_JOBS = 1_000
+MOST_POINTS = 100_000
 SQL_TIMEOUT_S = 60.0
 """How long a statement of the user may take until its first row, unless they say."""
 
 
-class LineageStore(Samples):
+class LineageStore:
     """A lineage store: a SQLite file or a PostgreSQL database. Threads may share it.
 
     Args:
@@ -67,9 +74,6 @@ class LineageStore(Samples):
     It opens `pool_size` connections at most. What it can do is spread over its nouns: `lineage`, `base_dirs`,
     `changes`, `health`, `repair` and `removal`. Any of their methods, and of this class, may raise
     LineageQuerySummaryDataError when the database fails; its subclass DatabaseUnavailableError says why.
-
-    A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a JobRow.
-    Several jobs are a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
 
     Raises:
         ConfigError, UnsafeStoreLocationError: the URL or a setting cannot be used.
@@ -235,6 +239,26 @@ class LineageStore(Samples):
         subject = read_subject(name)
         return self.opened.ask(lambda session: known_values(session, subject, part, most))
 
+    def job(self, job: JobLike, *, base_dir: PathLike | None = None, removed: bool = False) -> Job:
+        """Return a job, with methods that tell what the store knows of it; the first of them looks it up.
+
+        A job is given by its directory, by its id ./name if one base dir has it, as (base dir, id), or as a row of
+        `lineage.jobs`. What the store has by this text is found without the disk. Several jobs, for other methods, are
+        a list of these, or a table from `jobs`, also after its conversion to pandas, polars or Arrow.
+
+        Args:
+            base_dir: where the job is, if it is given by its id.
+            removed: also find a job that was removed from the store: `why` and `reingest` know what to do with it.
+
+        The methods raise:
+            TrainJobNotFoundError: the store knows no such job.
+            LineageParamSummaryPathError: the store does not know the base dir, or several of them have such a job.
+            LineageParamTypeError: this is nothing that names a job.
+        """
+        from lineage_store.api.job import Job
+
+        return Job(self, job, base_dir, removed=removed)
+
     def compare(self, jobs: JobsLike, *, alike: bool = False) -> Table:
         """Return in what jobs differ: a row for each field, metric and user-defined value, a column for each job.
 
@@ -249,11 +273,10 @@ class LineageStore(Samples):
         from lineage_store.query.comparison import comparison
 
         def answer(session: Session) -> Table:
-            places = refs.find_each(session, jobs)
-            if len(places) < 2:
+            found = refs.jobs(session, jobs)
+            if len(found) < 2:
                 raise LineageParamValueError("Name at least two jobs to compare.")
-            job_ids = [opened.find_job(session, *place)[1] for place in places]
-            return comparison(session, job_ids, alike=alike)
+            return comparison(session, [ref.job_id for ref in found], alike=alike)
 
         return self.opened.ask(answer)
 
@@ -263,7 +286,7 @@ class LineageStore(Samples):
         """Return every step of a scalar of several jobs as one long table: base_dir, summary_dir, step, wall_at, value.
 
         Args:
-            start, stop, device: as for `scalars`.
+            start, stop, device: as for `Job.scalars`.
             skip_unknown: leave out unknown jobs, and jobs that have no such tag, instead of raising.
 
         Raises:
@@ -277,11 +300,60 @@ class LineageStore(Samples):
 
         def answer(session: Session) -> Table:
             found = []
-            for place in refs.find_each(session, jobs):
+            if skip_unknown:
+                known = refs.known_among(session, refs.listed_jobs(jobs))
+                wanted = list(dict.fromkeys(ref for ref in known if ref is not None))
+            else:
+                wanted = refs.jobs(session, jobs)
+            for ref, name in zip(wanted, refs.names(session, wanted), strict=True):
                 with suppress(*ignored):
-                    _, job_id = opened.find_job(session, *place)
-                    found.append((place, samples.scalars(session, job_id, tag, **chosen)))
+                    found.append((name.place, samples.scalars(session, ref.job_id, tag, **chosen)))
             return curve_table(found)
+
+        return self.opened.ask(answer)
+
+    def buckets(
+        self,
+        tags: Sequence[tuple[JobLike, str]],
+        *,
+        start: int | None = None,
+        stop: int | None = None,
+        device: int | None = None,
+        points: int = 1000,
+        superseded: bool = False,
+        skip_unknown: bool = False,
+    ) -> list[samples.Curve]:
+        """Return scalars for a screen: the curves of some tags on one grid of steps, without losing any spike.
+
+        Args:
+            tags: the job and the tag of each.
+            start, stop, device: as for `Job.scalars`; but each device has a curve of its own.
+            points: the most buckets of a curve, 2 to 100,000; a curve of up to twice as many samples is not divided
+                into buckets.
+            superseded: also return the samples that a restart wrote again, as curves of their own.
+            skip_unknown: leave out unknown jobs and tags, instead of raising.
+
+        Raises:
+            LineageParamValueError: `points` is out of bounds.
+            TrainJobNotFoundError: there is no such job.
+            SampleNotFoundError: there is no such tag; the error names close ones.
+        """
+        from lineage_store.query import samples
+
+        if not isinstance(points, int) or not 2 <= points <= MOST_POINTS:
+            raise LineageParamValueError(
+                f"points = {shown(points)} must be a whole number from 2 to {MOST_POINTS}."
+            )
+        first, end = samples.step_bounds(start, stop)
+        given, names = [job for job, _ in tags], [tag for _, tag in tags]
+
+        def answer(session: Session) -> list[samples.Curve]:
+            known = refs.known_among(session, given) if skip_unknown else refs.each(session, given)
+            wanted = [
+                None if ref is None else (ref.job_id, tag) for ref, tag in zip(known, names, strict=True)
+            ]
+            found = samples.find_scalars(session, wanted, device, skip_unknown=skip_unknown)
+            return samples.curves(session, found, first, end, points=points, superseded=superseded)
 
         return self.opened.ask(answer)
 
@@ -634,9 +706,14 @@ class Lineage:
 
         for train_id in train_ids:
             stored_id(train_id)  # raises when it is no text
-        return self._opened.ask(
-            lambda session: job_contents(session, refs.find(session, base_dir).id, train_ids, most_tags)
-        )
+
+        def answer(session: Session) -> dict[str, JobContents]:
+            place = refs.base_dir(session, base_dir)
+            known = refs.known_among(session, [refs.JobName(place, train_id) for train_id in train_ids])
+            names = {ref.job_id: name for ref, name in zip(known, train_ids, strict=True) if ref}
+            return job_contents(session, names, most_tags)
+
+        return self._opened.ask(answer)
 
     def _of(self, base_dir: PathLike | None, question: Callable[[Session, list[int] | None], T]) -> T:
         """Ask a question about the base dirs of these ids; None: about all."""
@@ -644,10 +721,18 @@ class Lineage:
 
 
 def checked(condition: Mapping[str, Any] | None, base_dir: PathLike | None) -> SearchCondition:
-    """Parse a search_condition; absolute paths in it must be below the base dir."""
+    """Parse a search_condition; absolute paths in it must be below the base dir, as written or with links resolved."""
     from lineage_store.query.condition_dict import parse
 
-    return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
+    written = None if base_dir is None else refs.as_written(base_dir)
+    if base_dir is None or written is None:
+        return parse(condition, base_dir=None if base_dir is None else str(real_path(base_dir)))
+    try:
+        return parse(condition, base_dir=str(written))
+    except LineageSearchConditionParamError:
+        if (path := real_path(base_dir)) == written:
+            raise
+        return parse(condition, base_dir=str(path))
 
 
 def want_rows(condition: SearchCondition, names: Iterable[str]) -> Want:
@@ -657,10 +742,3 @@ def want_rows(condition: SearchCondition, names: Iterable[str]) -> Want:
 
     subjects = tuple((name, read_subject(name)) for name in dict.fromkeys(names))
     return Want(own=True, lineage=True, dataset=condition.shows_dataset, names=subjects)
-
-
-def find_job(
-    store: LineageStore, text: str, base_dir: str | None = None, *, removed: bool = False
-) -> tuple[str, str]:
-    """Return (base dir, train id) of a text; `removed`: also of a job that was removed. Raises as `refs.find_job`."""
-    return store.opened.ask(lambda session: refs.find_job(session, text, base_dir, removed=removed))

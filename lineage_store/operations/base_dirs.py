@@ -26,7 +26,7 @@ from lineage_store.paths import PathLike, absolute_path, real_path, stored_path
 from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import refs, registry
-from lineage_store.store.catalog.refs import BaseDir
+from lineage_store.store.catalog.refs import BaseDirRef
 from lineage_store.store.database.db import reading, require_writable, writing
 from lineage_store.store.database.session import Session
 from lineage_store.store.opened import Opened
@@ -68,7 +68,7 @@ class BaseDirs:
 
     def holdings(self, base_dir: PathLike) -> Holdings:
         """Return what `forget` would remove."""
-        path = real_path(base_dir)
+        path = self._spelling(base_dir)
         return self._known(path, holdings(self._opened.engine, path))
 
     def forget(self, base_dir: PathLike) -> Holdings:
@@ -76,7 +76,7 @@ class BaseDirs:
 
         Raises LeaseHeldError when an ingester leads it.
         """
-        path = real_path(base_dir)
+        path = self._spelling(base_dir)
         return self._known(path, forget(self._opened.engine, path, self._opened.settings))
 
     def plan_move(self, old: PathLike, new: PathLike) -> Move:
@@ -94,10 +94,13 @@ class BaseDirs:
         place, settings = self._left(old), self._opened.settings
         return move(self._opened.engine, place.id, place.path, real_path(new), settings, force=force)
 
-    def _left(self, old: PathLike) -> BaseDir:
+    def _left(self, old: PathLike) -> BaseDirRef:
         """Return the base dir at a path that may have become a symbolic link to the new place."""
         named, known = Path(os.path.normpath(absolute_path(old))), self._opened.base_dirs()
         return next((place for place in known if place.path == named), None) or self._opened.base_dirs(old)[0]
+
+    def _spelling(self, base_dir: PathLike) -> Path:
+        return self._opened.ask(lambda session: refs.spelling(session, base_dir), self._opened.engine)
 
     def _known(self, path: Path, found: Holdings | None) -> Holdings:
         if found is None:

@@ -26,7 +26,7 @@ from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import THE_STORE, Finding, finding, of_database
 from lineage_store.ingest.daemon import status_file
 from lineage_store.ingest.daemon.status_file import ENDED, STOPPED, DaemonStatus
-from lineage_store.paths import PathLike, absolute_path, beside, real_path
+from lineage_store.paths import PathLike, absolute_path, beside
 from lineage_store.query.status import (
     StoreStatus,
     problem_of,
@@ -70,7 +70,7 @@ class Health:
         def answer(session: Session) -> StoreStatus:
             if base_dir is None:
                 return read_status(session, problems=problems)
-            place = refs.find(session, base_dir)
+            place = refs.base_dir(session, base_dir)
             return read_status(session, to_stored(str(place.path)), place.id, problems=problems)
 
         return self._opened.ask(answer, self._opened.informed)
@@ -89,7 +89,7 @@ class Health:
             if self._opened.standby is None:
                 raise
             url = self._opened.primary.url.render_as_string(hide_password=False)
-            path = None if base_dir is None else real_path(base_dir)
+            path = None if base_dir is None else refs.as_written(base_dir)
             found = findings_without_database(url, path, error)
         return [*found, *self._of_standby(self.standby(within_s=within_s))]
 
@@ -123,7 +123,7 @@ class Health:
         """Return the rows of v_ingest_cycle for the last `limit` passes over each base dir, newest first."""
 
         def answer(session: Session) -> Sequence[Row]:
-            paths = [to_stored(str(place.path)) for place in refs.find_all(session, base_dir)]
+            paths = [to_stored(str(place.path)) for place in refs.base_dirs(session, base_dir)]
             return [row for path in paths for row in read_cycles(session, path, limit)]
 
         return self._opened.ask(answer)

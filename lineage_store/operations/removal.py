@@ -51,7 +51,7 @@ from lineage_store.query.condition_dict import in_words, parse, require_meant
 from lineage_store.query.job_sql import compile_all
 from lineage_store.store import clock, leases
 from lineage_store.store.catalog import refs, registry
-from lineage_store.store.catalog.refs import BaseDir
+from lineage_store.store.catalog.refs import BaseDirRef, stored_id
 from lineage_store.store.catalog.registry import PastRemoval, RemovedJob
 from lineage_store.store.catalog.retention import (
     Expired,
@@ -67,7 +67,7 @@ from lineage_store.store.catalog.retention import (
 from lineage_store.store.database.db import Page, reading, writing
 from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
-from lineage_store.store.opened import Opened, stored_id
+from lineage_store.store.opened import Opened
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import Cause
 from lineage_store.texts import from_stored
@@ -316,9 +316,9 @@ class Removal:
     ) -> ThinTotal:
         """Thin the scalars that the setting `keep_every_step_days` names: keep buckets and a few samples of each.
 
-        The process may be killed at any moment: each series is then either complete or thinned. `reingest` reads every
-        step again while the log file exists. Raises as `expired` does, LeaseHeldError while an ingester that is no
-        daemon is running, and ClockDisagreesError as `remove_expired` does.
+        The process may be killed at any moment: each series is then either complete or thinned. `Job.reingest` reads
+        every step again while the log file exists. Raises as `expired` does, LeaseHeldError while an ingester that is
+        no daemon is running, and ClockDisagreesError as `remove_expired` does.
         """
         policies, places, done = self._policies, self._opened.base_dirs(base_dir), ThinTotal()
         self._require_right_clock(places, confirmed=False)
@@ -373,19 +373,19 @@ class Removal:
         gone = [from_stored(train_id) for train_id in train_ids if train_id not in there]
         return Restored(str(base_dir), back, gone)
 
-    def _rules(self, clean_up: CleanUp, base_dir: PathLike | None) -> list[tuple[BaseDir, Rules]]:
+    def _rules(self, clean_up: CleanUp, base_dir: PathLike | None) -> list[tuple[BaseDirRef, Rules]]:
         """Return the rules for each base dir, all of which are checked before the first job is removed."""
         places = self._opened.base_dirs(base_dir)
         rules = [(place, rules_of(self._engine, place.id, place.path, clean_up)) for place in places]
         require_names(self._engine, {place.id: place.path for place in places}, clean_up)
         return rules
 
-    def _require_right_clock(self, places: Iterable[BaseDir], *, confirmed: bool) -> None:
+    def _require_right_clock(self, places: Iterable[BaseDirRef], *, confirmed: bool) -> None:
         require_right_clock(self._engine, ((each.id, each.path) for each in places), confirmed=confirmed)
 
     def _page(self, query: Callable[..., list[R]], base_dir: PathLike | None, page: Page) -> list[R]:
         def answer(session: Session) -> list[R]:
-            base_dir_id = None if base_dir is None else refs.find(session, base_dir).id
+            base_dir_id = None if base_dir is None else refs.base_dir(session, base_dir).id
             return query(session, base_dir_id, page=page)
 
         return self._opened.ask(answer)

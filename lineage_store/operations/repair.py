@@ -27,14 +27,14 @@ from lineage_store.ingest.report import Counts
 from lineage_store.ingest.scan.survey import all_known_files
 from lineage_store.operations.verify import FileVerdict, verify
 from lineage_store.operations.why import Verdict, why
-from lineage_store.paths import PathLike, absolute_path, real_path
+from lineage_store.paths import PathLike, absolute_path
 from lineage_store.query import status
 from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import audit, refs, registry
 from lineage_store.store.database.db import Page, reading, writing
 from lineage_store.store.database.session import Session
-from lineage_store.store.opened import Opened, stored_id
+from lineage_store.store.opened import Opened
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.store.writes import file_rows, jobs, removal
 from lineage_store.store.writes.file_rows import in_trouble, look_again
@@ -102,25 +102,24 @@ class Repair:
         """Return the open problems of a log file, or of a job or base dir with everything in it; None: all problems."""
         if path is None:
             return self.problems()
-        place = to_stored(str(real_path(path)))
-        return self._opened.ask(lambda session: status.read_problems_below(session, place))
+
+        def answer(session: Session) -> Sequence[Finding]:
+            return status.read_problems_below(session, to_stored(str(refs.spelling(session, path))))
+
+        return self._opened.ask(answer)
 
     def why(self, path: PathLike) -> Verdict:
         """Say why a file or job is or is not in the store. Raises LineageParamSummaryPathError for an invalid path."""
         return why(self._opened.engine, absolute_path(path), self._opened.settings)
 
-    def verify(
-        self, base_dir: PathLike | None = None, train_id: str | None = None, *, sample: int | None = None
-    ) -> Iterator[FileVerdict]:
-        """Read log files of a job, a base dir or all base dirs, and compare them with the store.
+    def verify(self, base_dir: PathLike | None = None, *, sample: int | None = None) -> Iterator[FileVerdict]:
+        """Read log files of a base dir, or of all base dirs, and compare them with the store.
 
         `sample`: only so many files of each base dir, chosen at random.
         """
-        opened, job = self._opened, None if train_id is None else stored_id(train_id)
+        opened = self._opened
         for place in opened.base_dirs(base_dir):
-            yield from verify(
-                opened.engine, place.path, place.id, opened.settings, train_id=job, sample=sample
-            )
+            yield from verify(opened.engine, place.path, place.id, opened.settings, sample=sample)
 
     def retry(self, path: PathLike | None = None) -> Reread:
         """Retry log files with problems: one log file, or those of a job or base dir; None: of all base dirs.
@@ -130,7 +129,10 @@ class Repair:
         Raises LineageParamSummaryPathError for a path outside the store's base dirs, LeaseHeldError while another
         ingester that is no daemon is running.
         """
-        wanted, places = None if path is None else real_path(path), self._opened.base_dirs()
+        engine, places = self._opened.engine, self._opened.base_dirs()
+        wanted = (
+            None if path is None else self._opened.ask(lambda session: refs.spelling(session, path), engine)
+        )
         if wanted is not None:
             places = [place for place in places if place.path in (wanted, *wanted.parents)]
             if not places:
@@ -143,14 +145,6 @@ class Repair:
             only = None if within is None else below(to_stored(within))
             total = total.plus(retry(self._opened.engine, place.path, place.id, self._opened.settings, only))
         return total
-
-    def reingest(self, base_dir: PathLike, train_id: str) -> Reread:
-        """Read the log files of a job again from the first byte; readers see the old contents until that is done.
-
-        Labels and remarks stay; a job that was removed comes back. Raises TrainJobNotFoundError, LeaseHeldError.
-        """
-        (place,) = self._opened.base_dirs(base_dir)
-        return reingest(self._opened.engine, place.path, place.id, stored_id(train_id), self._opened.settings)
 
     def choose_best(self) -> int:
         """Choose the best result of each metric again by the setting `less_is_better`; return how many jobs changed.
@@ -165,7 +159,7 @@ class Repair:
         """Return what `read` returns for a base dir as the store spells it."""
 
         def answer(session: Session) -> Sequence[Finding]:
-            place = None if base_dir is None else refs.find(session, base_dir)
+            place = None if base_dir is None else refs.base_dir(session, base_dir)
             return read(session, None if place is None else to_stored(str(place.path)))
 
         return self._opened.ask(answer)

@@ -30,7 +30,7 @@ from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.vocabulary import all_names, require
 from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import user_info
-from lineage_store.texts import from_stored, meant, to_stored
+from lineage_store.texts import from_stored, meant
 
 ABOUT: Mapping[str, Kind] = {
     "base_dir": "text",
@@ -92,17 +92,17 @@ def job_table(
     return Table(shown)
 
 
-def evaluation_table(session: Session, place: tuple[str, str], metric: str | None) -> Table:
-    """Return the results of every evaluation of a job (base dir, train id), of one metric or of all.
+def evaluation_table(session: Session, job_id: int, train_id: str, metric: str | None) -> Table:
+    """Return the results of every evaluation of a job, of one metric or of all.
 
     Raises SampleNotFoundError when the job has no such metric.
     """
-    rows = read_evaluations(session, *map(to_stored, place))
+    rows = read_evaluations(session, job_id)
     names = [from_stored(row["name"]) for row in rows]
     wanted = None if metric is None else metric.removeprefix(METRIC_PREFIX)
     if wanted is not None and wanted not in names:
         raise SampleNotFoundError(
-            f"The job {place[1]} has no metric {wanted!r}. {meant(wanted, names)}".rstrip(),
+            f"The job {train_id} has no metric {wanted!r}. {meant(wanted, names)}".rstrip(),
             hint=f"There are {', '.join(dict.fromkeys(names))}." if names else "It was never evaluated.",
         )
     chosen = [(name, row) for name, row in zip(names, rows, strict=True) if wanted in (None, name)]

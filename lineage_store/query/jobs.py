@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from lineage_store import texts
-from lineage_store.errors import LineageParamValueError, TrainJobNotFoundError
+from lineage_store.errors import LineageParamValueError
 from lineage_store.plain_values import NUMBER_BY_KIND, from_unix, instant, is_integer, is_text
 from lineage_store.query.condition import NAMED, SearchCondition, Subject, named_by
 from lineage_store.query.job_sql import (
@@ -303,14 +303,6 @@ def count_jobs(session: Session, base_dir_ids: Sequence[int] | None) -> int:
     """Return the number of jobs in some base dirs (None: in all)."""
     counted = _of_base_dirs(select(func.count()).select_from(train_job), base_dir_ids)
     return session.value(counted)
-
-
-def no_such_job(train_id: str, base_dir: PurePath | str) -> TrainJobNotFoundError:
-    """Return the error for a job that the store does not know."""
-    return TrainJobNotFoundError(
-        f"The store knows no train job {train_id!r} below {base_dir}.",
-        hint="Ids look like ./name: `lineage-store jobs` lists them, `why PATH` explains why one is missing.",
-    )
 
 
 _OF_ANY = train_job.c.base_dir_id.in_(select(base_dir.c.id))

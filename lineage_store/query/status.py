@@ -50,9 +50,8 @@ from lineage_store.store.schema.tables import (
     series,
     train_job,
 )
-from lineage_store.store.schema.tables import base_dir as base_dirs
 from lineage_store.store.schema.views import VIEWS
-from lineage_store.texts import from_stored, to_stored
+from lineage_store.texts import from_stored
 
 Row = Mapping[str, Any]
 
@@ -191,15 +190,9 @@ def read_cycles(session: Session, base_dir: str, limit: int) -> list[dict[str, A
     return view_rows(session, "v_ingest_cycle", {"base_dir": base_dir}, "-finished_at", page=Page(limit))
 
 
-def read_job(
-    session: Session, base_dir: str, train_id: str, parts: Collection[str] | None = None
-) -> JobReport | None:
-    """Return some parts of the report on one job (stored names), or all; None when the store does not know it."""
-    this = {"base_dir": base_dir, "train_id": train_id}
-    jobs = view_rows(session, "v_job", this)
-    if not jobs:
-        return None
-    of_job = {"job_id": jobs[0]["job_id"]}
+def read_job(session: Session, job_id: int, parts: Collection[str] | None = None) -> JobReport:
+    """Return some parts of the report on one job, or all."""
+    of_job = {"job_id": job_id}
 
     def rows(part: str, view: str, *order: str, **given: object) -> list[dict[str, Any]]:
         wanted = parts is None or part in parts
@@ -207,7 +200,7 @@ def read_job(
 
     problems = rows("problems", "v_ingest_problem", "problems", "path", "kind", resolved_at=None)
     return JobReport(
-        job=jobs[0],
+        job=view_rows(session, "v_job", of_job)[0],
         metrics=rows("metrics", "v_metric", "name", is_latest=True),
         user_info=rows("user_info", "v_user_info", "key"),
         series=rows("series", "v_series", "plugin", "tag", "device", "first_step"),
@@ -216,12 +209,9 @@ def read_job(
     )
 
 
-def read_evaluations(session: Session, base_dir: str, train_id: str) -> list[dict[str, Any]]:
-    """Return the results of every evaluation of one job (stored names), in the order of evaluations."""
-    query = select(train_job.c.id).join_from(train_job, base_dirs)
-    known = query.where(base_dirs.c.path == base_dir, train_job.c.train_id == train_id)
-    job_id = session.value(known)
-    return view_rows(session, "v_metric", {"job_id": job_id}, "evaluation_no", "name") if job_id else []
+def read_evaluations(session: Session, job_id: int) -> list[dict[str, Any]]:
+    """Return the results of every evaluation of one job, in the order of evaluations."""
+    return view_rows(session, "v_metric", {"job_id": job_id}, "evaluation_no", "name")
 
 
 # ---- Rows of the views, as analysts see them
@@ -283,18 +273,13 @@ class JobContents:
 
 
 def job_contents(
-    session: Session, base_dir_id: int, train_ids: Sequence[str], most_tags: int | None = None
+    session: Session, names: Mapping[int, str], most_tags: int | None = None
 ) -> dict[str, JobContents]:
-    """Return the contents of these jobs by train id, without jobs that the store does not know.
+    """Return the contents of jobs by their names, which are given by job id.
 
     `most_tags`: return no more tags of a plugin and job, but the last ones to appear; of graphs, one a file, all.
     """
-    jobs, files, tags_of = _statements(dialect := session.kind)
-    wanted = listed(dialect, map(to_stored, train_ids))
-    names = {
-        job_id: from_stored(train_id)
-        for job_id, train_id in session.rows(Query(jobs), of_base_dir=base_dir_id, wanted=wanted)
-    }
+    files, tags_of = _statements(dialect := session.kind)
     if not names:
         return {}
     wanted = listed(dialect, names)
@@ -305,24 +290,21 @@ def job_contents(
     for job_id, plugin, tag in session.rows(Query(tags_of), wanted=wanted, most=most):
         tags[job_id].append((plugin, from_stored(tag)))
     found = {}
-    for job_id, train_id in names.items():
+    for job_id, name in names.items():
         summary_files, damaged_files = counts.get((job_id, "summary"), (0, 0))
         lineage_files, _ = counts.get((job_id, "lineage"), (0, 0))
-        found[train_id] = JobContents(summary_files, lineage_files, damaged_files == 0, tags[job_id])
+        found[name] = JobContents(summary_files, lineage_files, damaged_files == 0, tags[job_id])
     return found
 
 
 @cache
-def _statements(dialect: str) -> tuple[Select[Any], Select[Any], Select[Any]]:
-    """Return three SELECTs: jobs by train id, their log files, and their tags.
+def _statements(dialect: str) -> tuple[Select[Any], Select[Any]]:
+    """Return two SELECTs: the log files of jobs, and their tags.
 
     A job's series are numbered in the order of arrival, so the least number of a tag's series orders the tags.
     """
     wanted: Any = bindparam("wanted")
     damaged = or_(log_file.c.state.in_(_DAMAGED), log_file.c.quarantined_bytes > 0)
-    jobs = select(train_job.c.id, train_job.c.train_id).where(
-        train_job.c.base_dir_id == bindparam("of_base_dir"), one_of(dialect, train_job.c.train_id, wanted)
-    )
     files = (
         select(log_file.c.job_id, log_file.c.kind, func.count(), func.sum(case((damaged, 1), else_=0)))
         .where(one_of(dialect, log_file.c.job_id, wanted), CURRENT_FILE)
@@ -342,7 +324,7 @@ def _statements(dialect: str) -> tuple[Select[Any], Select[Any], Select[Any]]:
         .where(or_(seen.c.place <= bindparam("most"), seen.c.plugin == literal_column(f"'{GRAPH}'")))
         .order_by(seen.c.first)
     )
-    return jobs, files, tags
+    return files, tags
 
 
 # ---- What a base dir has found and not yet read, how fast it is read, and whether that goes on

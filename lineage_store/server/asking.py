@@ -24,7 +24,7 @@ from fastapi import Depends, Request
 from starlette.responses import Response
 
 import lineage_store
-from lineage_store.api import Cancellation, LineageStore, asked_again
+from lineage_store.api import Cancellation, Job, JobUrl, LineageStore, asked_again
 from lineage_store.api.reports import Now
 from lineage_store.config import Settings
 from lineage_store.errors import RequestRefusedError
@@ -72,12 +72,12 @@ class State:
                 self._store = LineageStore(settings=settings, create=False, read_only=True)
             return self._store
 
-    def annotate(self, base_dir: str, train_id: str, **annotation: Any) -> None:
-        """Put a label or remark on a job; later answers of this server have it. Raises as `LineageStore.annotate`."""
+    def annotate(self, job: JobUrl | tuple[str, str], label: int | None, remark: str | None) -> None:
+        """Put a label or remark on a job; later answers of this server have it. Raises as `Job.annotate`."""
         with self._opening:
             if self._writable is None:
                 self._writable = LineageStore(settings=replace(self.settings, pool_size=1), create=False)
-        self._writable.annotate(base_dir, train_id, **annotation)
+        Job(self._writable, job).annotate(label=label, remark=remark)
         self.store().opened.see_latest()
 
     def since(self) -> str:
@@ -188,7 +188,7 @@ def _asker(request: Request) -> Asker:
 
 
 Ask = Annotated[Asker, Depends(_asker)]
-"""The parameter of an endpoint that queries the store: `await ask(lambda store: store.tags(…))`."""
+"""The parameter of an endpoint that queries the store: `await ask(lambda store: store.names())`."""
 
 
 class JsonResponse(Response):

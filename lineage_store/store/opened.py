@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
-from inspect import isfunction, isgeneratorfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -33,8 +32,7 @@ from lineage_store.errors import (
 )
 from lineage_store.paths import PathLike, filesystem_type, is_network
 from lineage_store.store.catalog import refs
-from lineage_store.store.catalog.refs import BaseDir
-from lineage_store.texts import shown, to_stored
+from lineage_store.store.catalog.refs import BaseDirRef
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -249,42 +247,13 @@ class Opened:
 
         return answer() if getattr(self._here, "connection", None) else asked_again(answer)()
 
-    def base_dirs(self, base_dir: PathLike | None = None) -> list[BaseDir]:
-        """Return the base dir at a path as a list of one, or all, as the primary has them. Raises as `refs.find`."""
-        return self.ask(lambda session: refs.find_all(session, base_dir), self.engine)
-
-    @contextmanager
-    def job(self, base_dir: PathLike, train_id: str) -> Iterator[tuple[Session, BaseDir, int]]:
-        """Open a read transaction, and find a base dir and the id of a job in it. Raises as `find_job`."""
-        with self.read() as session:
-            yield session, *find_job(session, base_dir, train_id)
-
-
-def find_job(session: Session, base_dir: PathLike, train_id: str) -> tuple[BaseDir, int]:
-    """Return a base dir, and the id of a job of it.
-
-    Raises TrainJobNotFoundError, LineageParamTypeError; LineageParamSummaryPathError when the store does not know the
-    base dir.
-    """
-    from lineage_store.query import jobs
-    from lineage_store.store.catalog import registry
-
-    place = refs.find(session, base_dir)
-    found = registry.job_id(session, place.id, stored_id(train_id))
-    if found is None:
-        raise jobs.no_such_job(train_id, place.path)
-    return place, found
-
-
-def stored_id(train_id: str) -> str:
-    """Return a train id as the store has it. Raises LineageParamTypeError when it is no text."""
-    if not isinstance(train_id, str):
-        raise LineageParamTypeError(f"train_id = {shown(train_id)} must be a text such as './run_7'.")
-    return to_stored(train_id)
+    def base_dirs(self, base_dir: PathLike | None = None) -> list[BaseDirRef]:
+        """Return the base dir at a path as a list of one, or all, as the primary has them; raises as `refs` does."""
+        return self.ask(lambda session: refs.base_dirs(session, base_dir), self.engine)
 
 
 # ---- Retry a question that a standby has ended because it had to replay changes to the rows that the question read
-# In: a function, or a class of methods. Out: the same with a retry. Promises: one retry, for no other failure; the
+# In: a function. Out: the same with a retry. Promises: one retry, for no other failure; the
 # retry starts anew, in a snapshot of its own. A question that is part of another question is not retried by itself,
 # because it may run in the transaction of the whole. Does not know the questions.
 
@@ -292,7 +261,6 @@ def stored_id(train_id: str) -> str:
 """The cause in the `DatabaseUnavailableError` of a question that a standby has ended."""
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=type)
 _IS_PART: ContextVar[bool] = ContextVar("is_part", default=False)
 
 
@@ -314,15 +282,6 @@ def asked_again(question: Callable[P, T]) -> Callable[P, T]:
             _IS_PART.reset(whole)
 
     return ask
-
-
-def all_asked_again(room: C) -> C:
-    """Retry the public methods of a class, except those whose answer is produced bit by bit."""
-    for name, method in list(vars(room).items()):
-        bit_by_bit = isgeneratorfunction(method) or hasattr(method, "__wrapped__")
-        if isfunction(method) and not name.startswith("_") and not bit_by_bit:
-            setattr(room, name, asked_again(method))
-    return room
 
 
 # ---- The default location of the store: a SQLite file in the user's state directory

@@ -115,8 +115,8 @@ def test_all_is_told_first_and_then_what_changed(store: LineageStore, one: Path)
     reader = Reader(store, since=None)
     assert sorted(reader.told()) == ["changed one ./a", "changed one ./b", "changed two ./c"]
     assert reader.told() == []
-    store.annotate(one, "./b", tag=1)
-    store.annotate(one, "./b", remark="again")
+    store.job((one, "./b")).annotate(label=1)
+    store.job((one, "./b")).annotate(remark="again")
     (change,) = reader.read()
     assert (words(change), change.state) == ("changed one ./b", "finished")
     assert change.at is not None
@@ -155,7 +155,7 @@ def test_a_base_dir_that_is_forgotten_is_told_and_anew_when_it_is_back(
 
 
 def test_what_a_backup_took_back_is_told_anew(store: LineageStore, two: Path) -> None:
-    store.annotate(two, "./c", tag=1)
+    store.job((two, "./c")).annotate(label=1)
     reader = Reader(store)
     with writing(store.engine) as session:
         for table in ("base_dir", "train_job"):
@@ -203,10 +203,10 @@ def test_who_takes_over_from_another_reader_stops_where_that_one_stands(
     store: LineageStore, one: Path, two: Path
 ) -> None:
     behind = Reader(store)
-    store.annotate(one, "./a", tag=1)
-    store.annotate(two, "./c", tag=1)
+    store.job((one, "./a")).annotate(label=1)
+    store.job((two, "./c")).annotate(label=1)
     ahead = Reader(store)
-    store.annotate(one, "./b", tag=1)
+    store.job((one, "./b")).annotate(label=1)
     forget(store.engine, two, Settings())
     answer = store.changes.since(behind.since, until=ahead.since)
     assert list(map(words, answer.changes)) == ["changed one ./a"]
@@ -280,7 +280,7 @@ def test_what_commits_late_is_told_though_later_revisions_were_told_before(
         with writing(store.engine) as session:
             job = session.value(select(train_job.c.id).where(train_job.c.train_id == "./a"))
             revisions.stamp(session, first, [job])
-            store.annotate(two, "./c", tag=1)
+            store.job((two, "./c")).annotate(label=1)
             (early,) = reader.read()
             assert words(early) == "changed two ./c"
             assert reader.told() == []
@@ -339,7 +339,7 @@ def test_writers_that_interleave_lose_and_repeat_nothing(database_url: str, tmp_
 def test_a_follower_gives_what_changed_since_its_last_look(store: LineageStore, one: Path) -> None:
     with store.changes.follow() as follower:
         assert list(follower.look()) == []
-        store.annotate(one, "./a", tag=1)
+        store.job((one, "./a")).annotate(label=1)
         assert [words(change) for answer in follower.look() for change in answer.changes] == [
             "changed one ./a"
         ]
@@ -358,7 +358,7 @@ def test_a_follower_asks_sqlite_nothing_while_nobody_commits(sqlite_url: str, on
 
 def test_a_follower_goes_on_where_it_failed(store: LineageStore, one: Path) -> None:
     with store.changes.follow() as follower:
-        store.annotate(one, "./a", tag=1)
+        store.job((one, "./a")).annotate(label=1)
         with faults.down(store.engine), pytest.raises(_FAILURES):
             list(follower.look())
         assert looked_again(follower) == ["changed one ./a"]
@@ -387,5 +387,5 @@ def test_the_token_of_now_is_that_of_the_last_commit(database_url: str, corpus: 
         told = now.since()
         assert told == now.since() == store.changes.since("now").since
         with LineageStore(database_url) as other:
-            other.annotate(corpus, "./run_039", tag=1)
+            other.job((corpus, "./run_039")).annotate(label=1)
         assert now.since() == store.changes.since("now").since != told

@@ -39,31 +39,28 @@ def base_dir(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("error", "said", "question"),
     [
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.tags(base_dir, 7)),
-        (LineageParamTypeError, "tag = 7", lambda store, base_dir: store.scalars(base_dir, "./a", 7)),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job((base_dir, 7)).tags()),
+        (LineageParamTypeError, "tag = 7", lambda store, base_dir: store.job((base_dir, "./a")).scalars(7)),
         (LineageParamTypeError, "not int", lambda store, _: store.sql(7).__enter__()),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.get_lineage(base_dir, 7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job_report(base_dir, 7)),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job((base_dir, 7)).lineage()),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job((base_dir, 7)).report()),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job_contents(base_dir, [7])),
+        (LineageParamTypeError, "train_id = 7", lambda store, _: store.train_jobs(train_ids=[7])),
+        (LineageParamTypeError, "train_id = 7", lambda store, _: store.named_jobs([7])),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.restore_job(base_dir, 7)),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.job((base_dir, 7)).reingest()),
+        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: [*store.job((base_dir, 7)).verify()]),
+        (LineageParamTypeError, "part = 7 must", lambda store, _: store.known_values("network", 7)),
+        (LineageParamTypeError, "metric = 7 must", lambda store, _: store.job("./a").evaluations(7)),
         (
             LineageParamTypeError,
-            "train_id = 7",
-            lambda store, base_dir: store.lineage.contents(base_dir, [7]),
-        ),
-        (LineageParamTypeError, "train_id = 7", lambda store, _: store.lineage.jobs(train_ids=[7])),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.removal.restore(base_dir, 7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: store.repair.reingest(base_dir, 7)),
-        (LineageParamTypeError, "train_id = 7", lambda store, base_dir: [*store.repair.verify(base_dir, 7)]),
-        (LineageParamTypeError, "part = 7 must", lambda store, _: store.values("network", 7)),
-        (LineageParamTypeError, "metric = 7 must", lambda store, _: store.evaluations("./a", 7)),
-        (
-            LineageParamTypeError,
-            "tag = '7' must",
-            lambda store, base_dir: store.annotate(base_dir, "./a", tag="7"),
+            "label = '7' must",
+            lambda store, base_dir: store.job((base_dir, "./a")).annotate(label="7"),
         ),
         (
             LineageParamTypeError,
             "remark = 7 must",
-            lambda store, base_dir: store.annotate(base_dir, "./a", remark=7),
+            lambda store, base_dir: store.job((base_dir, "./a")).annotate(remark=7),
         ),
         (LineageParamTypeError, "state = 7 must", lambda store, _: store.lineage.jobs(state=7)),
         (
@@ -143,9 +140,9 @@ def test_a_job_too_deep_below_its_base_dir_says_how_to_reach_it(store: LineageSt
 def test_samples_that_were_not_read_yet_are_not_denied(store: LineageStore, base_dir: Path) -> None:
     filter_summary_lineage(base_dir, store=store)
     with pytest.raises(SampleNotFoundError, match="No summary file of it has been read"):
-        store.scalars(base_dir, "./a", "loss")
+        store.job((base_dir, "./a")).scalars("loss")
     store.ingest(base_dir)
-    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+    assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
 
 
 def test_linked_job_directories_are_counted_and_named(store: LineageStore, base_dir: Path) -> None:

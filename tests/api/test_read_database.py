@@ -96,7 +96,7 @@ def test_what_only_asks_is_asked_of_the_standby(
         assert store.lineage.filter()["count"] == len(list(store.lineage.iterate())) == 1
         assert len(store.changes.since().changes) == 1
         with pytest.raises(Exception, match="knows no train job"):
-            store.scalars(base_dir, "./b", "loss")
+            store.job((base_dir, "./b")).scalars("loss")
         assert store.plan(base_dir).bytes_to_read == 0  # what looks at the disk asks the primary
         assert not [file for file in store.repair.verify() if file.differences or file.pending_bytes]
     replayed()
@@ -107,7 +107,7 @@ def test_who_writes_sees_it_before_the_standby_does(
     store: LineageStore, standby_url: str, base_dir: Path, replayed: Callable[[], None]
 ) -> None:
     with paused(standby_url):
-        store.annotate(base_dir, "./a", remark="mine")
+        store.job((base_dir, "./a")).annotate(remark="mine")
         assert remark(store) == "mine"
         store.ingest(train(base_dir, "b"))
         assert jobs(store) == JOBS
@@ -121,7 +121,7 @@ def test_who_was_told_of_a_write_sees_it_too(
     store: LineageStore, writer: LineageStore, standby_url: str, base_dir: Path
 ) -> None:
     with paused(standby_url):
-        writer.annotate(base_dir, "./a", remark="of another")
+        writer.job((base_dir, "./a")).annotate(remark="of another")
         assert remark(store) is None
         store.opened.see_latest()
         assert remark(store) == "of another"
@@ -140,7 +140,7 @@ def test_changes_go_on_when_the_primary_answered_in_between(
 ) -> None:
     with store.changes.follow() as follower:
         with paused(standby_url):
-            store.annotate(base_dir, "./a", tag=1)
+            store.job((base_dir, "./a")).annotate(label=1)
             told = store.changes.since(follower.since)
             writer.ingest(train(base_dir, "b"))
             told = store.changes.since(told.since)
@@ -258,7 +258,7 @@ def test_while_the_primary_is_away_questions_go_on_and_remarks_are_refused(
     with ExitStack() as opened:
         proxy = opened.enter_context(cut_proxy(postgres_url, tmp_path_factory.mktemp("p")))
         before = opened.enter_context(LineageStore(proxy.url, settings=settings))
-        before.annotate(base_dir, "./a", tag=1)
+        before.job((base_dir, "./a")).annotate(label=1)
         proxy.cut_after(TO_SERVER)
         with caplog.at_level(logging.WARNING):
             since = opened.enter_context(LineageStore(proxy.url, settings=settings))
@@ -270,11 +270,11 @@ def test_while_the_primary_is_away_questions_go_on_and_remarks_are_refused(
             assert {each.kind for each in store.health.findings()} == {"database_down"}
             assert not store.health.measures().is_up
             with pytest.raises(DatabaseUnavailableError, match="questions are answered by") as refused:
-                store.annotate(base_dir, "./a", tag=2)
+                store.job((base_dir, "./a")).annotate(label=2)
             assert refused.value.cause == "down"
         proxy.cut_after()
         for store in (before, since):
-            store.annotate(base_dir, "./a", tag=3)
+            store.job((base_dir, "./a")).annotate(label=3)
             assert store.lineage.filter()["object"][0]["added_info"]["tag"] == 3
 
 
@@ -294,7 +294,7 @@ def test_while_the_standby_is_away_questions_fail_by_its_name(
         with pytest.raises(DatabaseUnavailableError) as refused:
             jobs(store)
         assert refused.value.cause == "down"
-        store.annotate(base_dir, "./a", tag=1)
+        store.job((base_dir, "./a")).annotate(label=1)
         assert [each.kind for each in store.health.findings()] == ["standby_down"]
         proxy.cut_after()
         assert jobs(store) == ["./a"]
@@ -348,7 +348,7 @@ def test_libpq_chooses_among_several_servers(
             assert jobs(store) == ["./a"]
             with store.opened.read_engine.connect() as connection:
                 assert connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar() is is_standby
-            store.annotate(base_dir, "./a", remark=second)
+            store.job((base_dir, "./a")).annotate(remark=second)
             assert remark(store) == second
             found = store.health.standby()
             assert found is not None
@@ -360,7 +360,7 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_is_brought_up_to_d
 ) -> None:
     with LineageStore(postgres_url, settings=Settings()) as writer, hot_standby(postgres_url) as standby_url:
         writer.ingest(base_dir)
-        writer.annotate(base_dir, "./a", remark="kept")
+        writer.job((base_dir, "./a")).annotate(remark="kept")
         wait_until_caught_up(postgres_url, standby_url)
         with LineageStore(postgres_url, settings=Settings(read_database_url=standby_url)) as store:
             assert jobs(store) == ["./a"]
@@ -370,12 +370,12 @@ def test_a_standby_that_lacks_the_last_commits_and_takes_over_is_brought_up_to_d
             promote(standby_url)
             assert jobs(store) == ["./a"]
             assert [each.kind for each in store.health.findings()] == ["standby_promoted"]
-            store.annotate(base_dir, "./b", tag=1)
+            store.job((base_dir, "./b")).annotate(label=1)
             assert jobs(store) == JOBS  # of the one that was written to
         with LineageStore(standby_url, settings=Settings()) as taken_over:
             assert taken_over.ingest(base_dir).complete
             assert jobs(taken_over) == JOBS
-            assert taken_over.scalars(base_dir, "./a", "loss").values.tolist() == [0.5, 0.25]
+            assert taken_over.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5, 0.25]
             assert remark(taken_over) == "kept"
             files = list(taken_over.repair.verify())
             assert len(files) == 5

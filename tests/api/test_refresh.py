@@ -67,12 +67,12 @@ def test_by_default_new_lineage_is_read_first_and_summary_files_are_not(
     Log().train(network="B").write_lineage(base_dir / "b")
     answer = filter_summary_lineage(base_dir, {"network": {"eq": "B"}}, store=store)
     assert networks(answer) == ["B"]
-    assert store.tags(base_dir, "./a") == {}
+    assert store.job((base_dir, "./a")).tags() == {}
 
 
 def test_a_refresh_on_demand_reads_summary_files_too(store: LineageStore, base_dir: Path) -> None:
     filter_summary_lineage(base_dir, store=store, refresh=True)
-    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+    assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
 
 
 def test_no_refresh_touches_no_file(store: LineageStore, base_dir: Path) -> None:

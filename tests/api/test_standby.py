@@ -60,10 +60,10 @@ def ask_everything(store: LineageStore, base_dir: Path) -> None:
     assert store.lineage.filter({"metric/accuracy": {"gt": 0.5}, "limit": 1}, count=False)["object"]
     assert len(list(store.lineage.iterate({"network": {"eq": "A"}}))) == 1
     assert store.explain({"epoch": {"gt": 1}})
-    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+    assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
     assert [job.train_id for job in store.lineage.jobs(limit=1)] == ["./a"]
     assert store.health.status().base_dirs
-    assert store.job_report(base_dir, "./a").series
+    assert store.job((base_dir, "./a")).report().series
     assert store.repair.why(base_dir).verdict == "stored"
     assert store.repair.problems() == []
     assert store.removal.removed() == []

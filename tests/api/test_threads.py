@@ -54,7 +54,7 @@ def test_a_hundred_threads_share_a_store(store: LineageStore, base_dir: Path) ->
             lambda: check_conditions(store),
             lambda: check_pages(store, base_dir),
             lambda: check_scalars(store, base_dir, job),
-            lambda: store.annotate(base_dir, f"./{job:02}", remark=f"{job}"),
+            lambda: store.job((base_dir, f"./{job:02}")).annotate(remark=f"{job}"),
         ]
         for each in range(len(asking)):
             asking[(number + each) % len(asking)]()
@@ -84,7 +84,7 @@ def check_pages(store: LineageStore, base_dir: Path) -> None:
 
 
 def check_scalars(store: LineageStore, base_dir: Path, job: int) -> None:
-    assert store.scalars(base_dir, f"./{job:02}", "loss").values.tolist() == [job, job / 2]
+    assert store.job((base_dir, f"./{job:02}")).scalars("loss").values.tolist() == [job, job / 2]
 
 
 def test_what_is_asked_of_a_closed_store_leaves_no_connection_open(store: LineageStore) -> None:

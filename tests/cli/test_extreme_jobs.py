@@ -135,7 +135,7 @@ def test_every_verb_about_a_job_or_a_file_answers(ingested: Path, run: Run, on_e
             asked += [("annotate", path, "--label", 3), ("verify", path), ("show", path, "--json")]
     with LineageStore(on_each) as store:
         for path in ingested.iterdir():
-            for tag in store.tags(ingested, f"./{path.name}").get("scalar", []):
+            for tag in store.job((ingested, f"./{path.name}")).tags().get("scalar", []):
                 if "\0" not in tag and len(tag) < 1000:  # no argument of a command can hold them
                     asked += [("scalars", "--", path, tag), ("scalars", "--plot", "--", path, tag)]
     assert_answered(run, asked)
@@ -170,23 +170,23 @@ def test_every_question_in_python_is_answered(ingested: Path, on_each: str) -> N
         accurate = {"metric/accuracy": {"ge": 0.5, "lt": 1.0}, "network": {"eq": "LeNet5"}}
         assert [each["summary_dir"] for each in store.lineage.filter(accurate)["object"]] == ["./honest_2"]
         for train_id in [job.train_id for job in store.lineage.jobs()]:
-            for plugin, tags in store.tags(ingested, train_id).items():
+            for plugin, tags in store.job((ingested, train_id)).tags().items():
                 for tag in tags:
                     read_samples(store, ingested, train_id, plugin, tag)
-            store.job_report(ingested, train_id)
+            store.job((ingested, train_id)).report()
             if any(path.name.endswith("_lineage") for path in (ingested / train_id).iterdir()):
-                store.get_lineage(ingested, train_id)
+                store.job((ingested, train_id)).lineage()
                 get_summary_lineage(str(ingested / train_id))
             assert store.repair.why(ingested / train_id).verdict == "stored"
         assert [each for each in store.repair.verify() if each.differences or each.unreadable] == []
         assert store.repair.problems() == []
-        assert store.scalars(ingested, HONEST[0], "loss").values.tolist()[:2] == [1.0, 0.5]
+        assert store.job((ingested, HONEST[0])).scalars("loss").values.tolist()[:2] == [1.0, 0.5]
     assert filter_summary_lineage(str(ingested), accurate)["count"] == 1
 
 
 def read_samples(store: LineageStore, base_dir: Path, train_id: str, plugin: str, tag: str) -> None:
     if plugin == "scalar":
-        found = store.scalars(base_dir, train_id, tag)
+        found = store.job((base_dir, train_id)).scalars(tag)
         assert (found.steps[1:] > found.steps[:-1]).all()
         found.to_pandas()
         return
@@ -206,7 +206,7 @@ def test_a_daemon_follows_them_and_their_neighbours(on_each: str, base_dir: Path
         path = next((base_dir / HONEST[0]).glob("*_MS"))
         with path.open("ab") as stream:
             stream.write(Log().scalar(5, "loss", 9.0).content)
-        wait_until(lambda: store.scalars(base_dir, HONEST[0], "loss").values.tolist()[4:] == [9.0])
+        wait_until(lambda: store.job((base_dir, HONEST[0])).scalars("loss").values.tolist()[4:] == [9.0])
         assert store.repair.problems() == []
 
 

@@ -82,7 +82,7 @@ def test_each_line_of_json_says_where_to_go_on(run: Run, store: LineageStore, ba
     rest = run("tail", "--since", first["since"], "--no-follow", "--json").out
     assert [json.loads(line)["train_id"] for line in rest.splitlines()] == [second["train_id"]]
     assert run("tail", "--since", second["since"], "--no-follow", "--json").out == ""
-    store.annotate(base_dir, "./poor", tag=1)
+    store.job((base_dir, "./poor")).annotate(label=1)
     again = json.loads(run("tail", "--since", second["since"], "--no-follow", "--json").out)
     assert (again["kind"], again["train_id"]) == ("changed", "./poor")
 
@@ -132,7 +132,7 @@ def test_it_waits_for_a_database_that_is_away(store: LineageStore, base_dir: Pat
         with faults.down(store.engine):
             assert "Will retry." in following.next("err")
         store.engine.dispose()  # what it had open was ended too
-        store.annotate(base_dir, "./poor", tag=1)
+        store.job((base_dir, "./poor")).annotate(label=1)
         assert "/poor" in following.next()
         assert following.next("err") == "The database is available again.\n"
 
@@ -144,5 +144,5 @@ def test_it_ends_when_nobody_reads_any_more(on_sqlite: str, stored: Path) -> Non
         assert process.stdout is not None
         assert b"changed" in process.stdout.readline()
         with LineageStore(on_sqlite, settings=Settings()) as store:
-            store.annotate(stored, "./good", tag=1)
+            store.job((stored, "./good")).annotate(label=1)
         assert process.wait(timeout=60) == 0

@@ -20,7 +20,7 @@ def test_a_script_without_mindspore_is_a_job_like_any_other(tmp_path: Path, sqli
     with LineageStore(sqlite_url) as store:
         store.ingest(tmp_path / "base")
         (job,) = store.lineage.filter({"network": {"eq": "Line"}}, base_dir=tmp_path / "base")["object"]
-        losses = store.scalars(tmp_path / "base", "./line", "loss")
+        losses = store.job((tmp_path / "base", "./line")).scalars("loss")
     model = job["model_lineage"]
     assert (model["optimizer"], model["learning_rate"], model["batch_size"]) == ("GradientDescent", 0.1, 256)
     assert model["metric"]["mse"] == pytest.approx(losses.values[-1])

@@ -34,7 +34,7 @@ def test_what_a_script_logs_is_asked_for_as_any_lineage(tmp_path: Path, sqlite_u
         store.ingest(base)
         condition = {"metric/accuracy": {"gt": 0.7}, "user_defined/optimizer/nesterov": {"eq": True}}
         assert store.lineage.filter(condition, base_dir=base)["count"] == 1
-        curve = store.scalars(base, "./run", "accuracy")
+        curve = store.job((base, "./run")).scalars("accuracy")
         assert (curve.steps.tolist(), curve.values.tolist()) == ([1, 7], [0.5, 0.75])
     said = asked(sqlite_url, base, "SELECT key, text, value FROM v_user_info ORDER BY key")
     assert said == [

@@ -326,8 +326,8 @@ def test_the_store_reads_what_was_recorded(tmp_path: Path, sqlite_url: str) -> N
         record.record(3)
     with LineageStore(sqlite_url) as store:
         store.ingest(tmp_path / "base")
-        losses = store.scalars(tmp_path / "base", "./job", "loss")
+        losses = store.job((tmp_path / "base", "./job")).scalars("loss")
         np.testing.assert_array_equal(losses.values, np.array([1, 1 / 2, 1 / 3], np.float32))
-        assert set(store.tags(tmp_path / "base", "./job")) == {"scalar", "histogram", "image"}
+        assert set(store.job((tmp_path / "base", "./job")).tags()) == {"scalar", "histogram", "image"}
         (job,) = store.lineage.filter(base_dir=tmp_path / "base")["object"]
         assert job["model_lineage"]["network"] == "Net"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 from lineage_store.query import jobs
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.mindinsight_shapes import answer, objects, one_job, read_keys, want_of, want_of_keys
-from lineage_store.store.catalog import registry
 from lineage_store.store.database.session import Session
-from lineage_store.texts import to_stored
 
 
 def filter_lineage(
@@ -38,11 +35,8 @@ def iter_lineage(
 
 
 def get_lineage(
-    session: Session, base_dir: str, base_dir_id: int, train_id: str, keys: Sequence[str] | None = None
+    session: Session, job_id: int, path: str, keys: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """One job, as MindInsight 0.7 shows it."""
-    shown, job_id = read_keys(keys), registry.job_id(session, base_dir_id, to_stored(train_id))
-    if job_id is None:
-        raise jobs.no_such_job(train_id, base_dir)
-    row = jobs.one(session, job_id, want_of_keys(shown))
-    return one_job(row, os.path.normpath(os.path.join(base_dir, train_id)), shown)
+    """One job, as MindInsight 0.7 shows it; `path`: its directory."""
+    shown = read_keys(keys)
+    return one_job(jobs.one(session, job_id, want_of_keys(shown)), path, shown)

@@ -40,7 +40,7 @@ def fill(url: str, base_dir: Path, *, jobs: int = 8, steps: int = 7) -> None:
         )
     with LineageStore(url, settings=Settings()) as store:
         store.ingest(base_dir)
-        store.annotate(base_dir, "./job_1", tag=3, remark="of \u20ac\\n")
+        store.job((base_dir, "./job_1")).annotate(label=3, remark="of \u20ac\\n")
         shutil.rmtree(base_dir / "job_2")
         store.ingest(base_dir)
         store.removal.remove(CleanUp(missing=True), base_dir)

@@ -41,9 +41,7 @@ def serving(url: str, *, routers: Sequence[APIRouter] = (), **settings: Any) -> 
         routers: further endpoints, which only the test has.
         settings: with or without their prefix `serve_`.
     """
-    named = {
-        name if name in _FIELDS else f"serve_{name}": value for name, value in settings.items()
-    }
+    named = {name if name in _FIELDS else f"serve_{name}": value for name, value in settings.items()}
     app = create_app(replace(Settings(), database_url=url, **named))
     for router in routers:
         app.include_router(router)

@@ -117,7 +117,7 @@ def test_a_job_gets_no_more_events_than_it_has_room_for_until_the_setting_is_rai
     assert_neighbour(engine)
     assert_verified(engine, base_dir)
     with LineageStore(url_of(engine)) as store:
-        store.repair.reingest(base_dir, "./job")
+        store.job((base_dir, "./job")).reingest()
     assert column(engine, taken) == [30]
     assert problems(engine, "beyond_bounds") == []
 

@@ -465,7 +465,7 @@ def test_what_stays_in_the_log_file_is_read_from_the_copy_that_is_left(
         store.ingest(base_dir)
         path.unlink()
         store.ingest(base_dir)
-        (found,) = store.histograms(base_dir, "./job", "w")
+        (found,) = store.job((base_dir, "./job")).histograms("w")
         assert found.step == 1
         assert found.read()
 

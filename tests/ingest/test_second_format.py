@@ -68,9 +68,9 @@ def test_both_formats_in_one_base_dir_are_found_read_and_asked_for(
     assert [job["model_lineage"]["network"] for job in found] == ["Transformer", "LeNet5"]
     (best,) = store.lineage.filter({"metric/accuracy": {"ge": 0.75}})["object"]
     assert best["model_lineage"]["network"] == "Transformer"
-    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
-    assert store.scalars(base_dir, "./js", "loss", device=3).steps.tolist() == [1, 2]
-    (weights,) = store.tensors(base_dir, "./js", "w")
+    assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5]
+    assert store.job((base_dir, "./js")).scalars("loss", device=3).steps.tolist() == [1, 2]
+    (weights,) = store.job((base_dir, "./js")).tensors("w")
     assert (weights.shape, weights.dtype, weights.read().tolist()) == ((2,), "float32", [1.0, 2.0])
     formats_of = rows(
         store.engine, "SELECT log_file, format FROM v_log_file WHERE train_id = './js' ORDER BY 1"
@@ -99,7 +99,7 @@ def test_a_torn_line_waits_across_restarts_and_is_read_once_when_it_is_whole(
             assert ledger_is_closed(store.engine)
     assert events == [7, 0, 1, 1]
     with LineageStore(database_url) as store:
-        assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.25, 1.0]
+        assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5, 1.25, 1.0]
 
 
 def test_a_finished_file_ends_where_its_format_says(
@@ -115,15 +115,15 @@ def test_lines_longer_than_a_chunk_are_read(store: LineageStore, base_dir: Path,
     long = list(map(float, range(20_000)))
     append(metrics, step(5, w=long), step(6, loss=0.5))
     store.ingest(base_dir)
-    assert store.tensors(base_dir, "./js", "w")[-1].read().tolist() == long
-    assert store.scalars(base_dir, "./js", "loss").steps.tolist() == [1, 2, 6]
+    assert store.job((base_dir, "./js")).tensors("w")[-1].read().tolist() == long
+    assert store.job((base_dir, "./js")).scalars("loss").steps.tolist() == [1, 2, 6]
     assert faults(store, base_dir) == []
 
 
 def test_a_line_that_is_no_event_is_lost_alone(store: LineageStore, base_dir: Path, metrics: Path) -> None:
     append(metrics, b"<html>\n", step(3, loss=1.0))
     store.ingest(base_dir)
-    assert store.scalars(base_dir, "./js", "loss").steps.tolist() == [1, 2, 3]
+    assert store.job((base_dir, "./js")).scalars("loss").steps.tolist() == [1, 2, 3]
     assert open_problems(store.engine) == [("undecodable_event", "js/metrics-1700000000-3.jsonl")]
     assert faults(store, base_dir) == []
 
@@ -135,14 +135,14 @@ def test_a_restart_in_the_other_format_supersedes_by_the_time_in_its_name(
         base_dir / "js", timestamp=1_700_000_001, device=3
     )
     store.ingest(base_dir)
-    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 9.0, 8.0]
+    assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 9.0, 8.0]
 
 
 def test_a_rewritten_file_is_read_anew(store: LineageStore, base_dir: Path, metrics: Path) -> None:
     store.ingest(base_dir)
     metrics.write_bytes(step(1, loss=7.0))
     store.ingest(base_dir)
-    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [7.0]
+    assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [7.0]
     assert {row.format for row in rows(store.engine, "SELECT format FROM log_file WHERE device = 3")} == {
         "json-lines"
     }
@@ -152,7 +152,7 @@ def test_a_payload_that_has_changed_is_not_given_out(
     store: LineageStore, base_dir: Path, metrics: Path
 ) -> None:
     store.ingest(base_dir)
-    (weights,) = store.tensors(base_dir, "./js", "w")
+    (weights,) = store.job((base_dir, "./js")).tensors("w")
     metrics.write_bytes(metrics.read_bytes().replace(b"[1, 2]", b"[1, 3]"))
     with pytest.raises(PayloadUnavailableError, match="not the frame that was there"):
         weights.read()
@@ -162,12 +162,12 @@ def test_without_its_row_a_format_is_neither_guessed_nor_lost(
     store: LineageStore, base_dir: Path, metrics: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.ingest(base_dir)
-    (weights,) = store.tensors(base_dir, "./js", "w")
+    (weights,) = store.job((base_dir, "./js")).tensors("w")
     monkeypatch.setattr(formats, "FORMATS", formats.FORMATS[:1])
     with pytest.raises(PayloadUnavailableError, match="no log format 'json-lines'"):
         weights.read()
     assert len(faults(store, base_dir)) == 2
-    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
+    assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5]
 
 
 def test_why_and_inspect_know_the_format(store: LineageStore, base_dir: Path, metrics: Path) -> None:
@@ -248,8 +248,8 @@ def test_lineage_among_the_samples_of_a_file_counts_as_in_a_file_of_its_own(
     assert job["model_lineage"]["network"] == "Transformer"
     assert job["model_lineage"]["metric"] == {"accuracy": 0.75}
     assert job["model_lineage"]["user_defined"] == ({"seed": 3} if apart else {})
-    assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5]
-    (weights,) = store.tensors(base_dir, "./js", "w")
+    assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5]
+    (weights,) = store.job((base_dir, "./js")).tensors("w")
     assert weights.read().tolist() == [1.0, 2.0]
     assert faults(store, base_dir) == []
     with writing(store.engine) as session:
@@ -269,7 +269,7 @@ def test_lineage_of_a_new_generation_does_not_count_before_the_generation_does(
         append(log, TRAINED, b"x" * 1000)
         store.ingest(base_dir)
         assert store.lineage.filter({})["object"] == []
-        assert store.scalars(base_dir, "./js", "loss").values.tolist() == [2.0, 1.5, 1.0]
+        assert store.job((base_dir, "./js")).scalars("loss").values.tolist() == [2.0, 1.5, 1.0]
         append(log, b"\n", *(step(number, loss=9.0) for number in range(9)))
     with LineageStore(database_url, settings=replace(settings, suspect_grace_s=0)) as store:
         store.ingest(base_dir)

@@ -45,7 +45,7 @@ def vast(path: Path, begin: bytes = b"", size: int = VAST) -> Path:
 def answers(store: LineageStore, base_dir: Path) -> None:
     """Everybody's questions, none of which may fail."""
     for job in store.lineage.jobs(base_dir):
-        store.job_report(base_dir, job.train_id)
+        store.job((base_dir, job.train_id)).report()
         store.repair.why(job.path)
     with store.engine.connect() as connection:
         for view in VIEWS:

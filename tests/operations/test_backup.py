@@ -68,7 +68,7 @@ def url(database_url: str, base_dir: Path) -> str:
         databases.needs_databases(database_url)
     with LineageStore(database_url) as store:
         store.ingest(base_dir)
-        store.annotate(base_dir, "./job_1", tag=3, remark="ours")
+        store.job((base_dir, "./job_1")).annotate(label=3, remark="ours")
     return database_url
 
 
@@ -109,7 +109,7 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
     grown(base_dir)
     with LineageStore(url) as store:
         store.ingest(base_dir)
-        store.annotate(base_dir, "./job_1", remark="changed")
+        store.job((base_dir, "./job_1")).annotate(remark="changed")
     now = on_engine(url, natural_contents)
     with pytest.raises(LineageStoreError, match="has contents") as refused:
         restore(url, file)
@@ -121,7 +121,7 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
     assert on_engine(url, natural_contents) == then
     with LineageStore(url) as store:
         store.ingest(base_dir)
-        store.annotate(base_dir, "./job_1", remark="changed")
+        store.job((base_dir, "./job_1")).annotate(remark="changed")
     assert on_engine(url, natural_contents) == now
     assert on_engine(url, column, "SELECT count(*) FROM v_scalar") == [6]
 
@@ -136,7 +136,7 @@ def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_wri
 
         def write(told: str) -> None:
             far.append(told)
-            store.annotate(base_dir, "./job_1", remark=f"{len(far)}")
+            store.job((base_dir, "./job_1")).annotate(remark=f"{len(far)}")
 
         store.backup(to, told=write)
     assert len(far) > 3
@@ -159,7 +159,7 @@ def test_a_store_is_restored_where_there_was_none(
     assert restore(other, file).jobs == 3
     assert on_engine(other, natural_contents) == on_engine(url, natural_contents)
     with LineageStore(other) as store:
-        store.annotate(tmp_path / "base", "./job_2", tag=1)  # it can be written
+        store.job((tmp_path / "base", "./job_2")).annotate(label=1)  # it can be written
 
 
 @pytest.mark.slow

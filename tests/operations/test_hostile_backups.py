@@ -300,7 +300,7 @@ def test_sql_that_was_written_into_an_archive_is_not_run(
     ):
         with LineageStore(url) as store:
             store.ingest(base_dir)
-            store.annotate(base_dir, "./job_1", remark="ours")
+            store.job((base_dir, "./job_1")).annotate(remark="ours")
         archive = dumped(url, tmp_path / "archive", _CRAFTED[name])
         here = Path.cwd()
         os.chdir(tmp_path)

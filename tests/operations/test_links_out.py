@@ -91,7 +91,7 @@ def follow(store: LineageStore, base_dir: Path) -> None:
 
 
 def read_payloads(store: LineageStore, base_dir: Path) -> None:
-    for sample in store.tensors(base_dir, TRAIN_ID, "ours"):
+    for sample in store.job((base_dir, TRAIN_ID)).tensors("ours"):
         with pytest.raises(PayloadUnavailableError, match="out of the base dir"):
             sample.read()
 
@@ -132,7 +132,7 @@ READERS: dict[str, Callable[[LineageStore, Path], object]] = {
     "daemon": follow,
     "ingest": lambda store, base_dir: store.ingest(base_dir),
     "retry": lambda store, base_dir: store.repair.retry(),
-    "reingest": lambda store, base_dir: store.repair.reingest(base_dir, TRAIN_ID),
+    "reingest": lambda store, base_dir: store.job((base_dir, TRAIN_ID)).reingest(),
 }
 """Whoever reads files, by name; those first that change nothing."""
 
@@ -264,7 +264,7 @@ def test_what_is_no_file_holds_nobody_up_and_is_told(
     path.unlink()
     make(path)
     assert "no_regular_file" in {each.kind for each in store.repair.why(path).findings}
-    for sample in store.tensors(base_dir, TRAIN_ID, "ours"):
+    for sample in store.job((base_dir, TRAIN_ID)).tensors("ours"):
         with pytest.raises(PayloadUnavailableError, match="no regular file"):
             sample.read()
     assert main(["inspect", str(path)]) == 2
@@ -280,7 +280,7 @@ def test_a_link_inside_the_base_dir_is_followed_where_that_is_allowed(
     (base_dir / JOB).symlink_to("../moved")
     with LineageStore(sqlite_url, settings=Settings(recursive=True, follow_symlinks=True)) as store:
         store.ingest(base_dir)
-        assert store.tags(base_dir, TRAIN_ID)["scalar"] == ["ours"]
+        assert store.job((base_dir, TRAIN_ID)).tags()["scalar"] == ["ours"]
         assert [each.unreadable for each in store.repair.verify()] == [None] * 4
         assert store.repair.why(base_dir / JOB / NAME).verdict == "stored"
         assert get_summary_lineage(base_dir / JOB, store=store)["summary_dir"] == str(base_dir / "moved")

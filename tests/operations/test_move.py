@@ -47,7 +47,7 @@ def old(engine: Engine, tmp_path: Path) -> Path:
         write(old, name)
     ingest(engine, old)
     with LineageStore(url_of(engine)) as store:
-        store.annotate(old, "./one", tag=3, remark="the one in the paper")
+        store.job((old, "./one")).annotate(label=3, remark="the one in the paper")
     going = select(train_job.c.id).where(train_job.c.train_id == "./removed")
     assert list(removal.remove(engine, register(engine, old), Rules("test", among=going), Settings()))
     old.rename(tmp_path / "new")

@@ -160,9 +160,9 @@ def test_what_jobs_take_is_known_within_a_third(engine: Engine, base_dir: Path) 
 
 def test_labelled_jobs_stay_and_take_their_room(engine: Engine, four: Path) -> None:
     with LineageStore(url_of(engine)) as store:
-        store.annotate(four, "./a", tag=3)
-        store.annotate(four, "./b", remark="the one of the paper")
-        store.annotate(four, "./c", tag=0, remark="")  # says nothing
+        store.job((four, "./a")).annotate(label=3)
+        store.job((four, "./b")).annotate(remark="the one of the paper")
+        store.job((four, "./c")).annotate(label=0, remark="")  # says nothing
     assert carry_out(engine, jobs=1) == ["c"]
     assert jobs(engine) == ["./a", "./b", "./d"]
     assert carry_out(engine, store_bytes=1) == ["d"]
@@ -190,7 +190,7 @@ def test_a_job_of_which_anything_changes_after_it_was_named_stays(engine: Engine
     settings, base_dir_id = Settings(keep_jobs=1), register(engine, four)
     named = list(expired_by(engine, base_dir_id, settings))
     with LineageStore(url_of(engine)) as store:
-        store.annotate(four, "./b", tag=1)
+        store.job((four, "./b")).annotate(label=1)
     with removing(engine, base_dir_id, settings) as (lead, leaving):
         gone, number = take_out_of_sight(engine, lead, leaving, named, policy_cause(named))
         assert [job.train_id for job in gone] == ["./a", "./c"]
@@ -242,7 +242,7 @@ def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_
     train(four, "a", BEGUN + 10)
     with LineageStore(url_of(engine)) as store:
         store.removal.restore(four, "./b")
-        store.repair.reingest(four, "./c")
+        store.job((four, "./c")).reingest()
     ingest(engine, four)
     assert jobs(engine) == ["./a", "./b", "./c", "./d"]
     assert carry_out(engine, jobs=1) == ["b", "c", "d"]
@@ -290,8 +290,8 @@ def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: st
     with keeping(database_url, place) as running:
         wait_until(lambda: jobs(engine) == numbered(0, 1, 2, 3, 4, 5))
         with LineageStore(database_url) as by_hand:
-            by_hand.annotate(place, "./job_0", tag=1)
-        running.reload("settings reloaded", **told(place, jobs=2))
+            by_hand.job((place, "./job_0")).annotate(label=1)
+        running.reload("settings read again", **told(place, jobs=2))
         wait_until(lambda: jobs(engine) == numbered(0, 4, 5) and not any(left_behind(engine)))
         (said,) = running.says("jobs removed")
         assert (said["jobs"], said["by"]) == (3, {"keep_jobs = 2": 3})

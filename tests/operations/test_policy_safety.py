@@ -423,7 +423,7 @@ def test_a_removal_is_brought_back_whole_with_labels_and_remarks(
     names = train_many(base_dir, 5)
     ingest(engine, base_dir)
     with opened(engine, jobs=1, labelled=False) as store:
-        store.annotate(base_dir, "./job_000", tag=3, remark="the one of the paper")
+        store.job((base_dir, "./job_000")).annotate(label=3, remark="the one of the paper")
         removed = (
             store.removal.remove_expired() if by_policy else store.removal.remove(CleanUp(older_than_s=DAY_S))
         )

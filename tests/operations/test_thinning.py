@@ -87,12 +87,12 @@ def opened(engine: Engine, **settings: Any) -> LineageStore:
 
 def scalars(engine: Engine, base_dir: Path) -> Scalars:
     with opened(engine) as store:
-        return store.scalars(base_dir, "./job", "loss")
+        return store.job((base_dir, "./job")).scalars("loss")
 
 
 def curve_of_four(engine: Engine, base_dir: Path) -> Curve:
     with opened(engine) as store:
-        (found,) = store.buckets([(base_dir, "./job", "loss")], points=4)
+        (found,) = store.buckets([((base_dir, "./job"), "loss")], points=4)
     return found
 
 
@@ -174,7 +174,7 @@ def test_only_long_scalars_of_jobs_that_ended_long_ago_are_thinned(engine: Engin
     curve(0, values_of(SAMPLES)).write_summary(base_dir / "live")
     ingest(engine, base_dir)
     with opened(engine) as store:
-        store.annotate(base_dir, "./labelled", tag=1)
+        store.job((base_dir, "./labelled")).annotate(label=1)
         assert list(store.removal.long_series()) == []
     assert thin(engine, days=89) == (0, 0)
     assert thin(engine) == (0, 0)
@@ -264,7 +264,7 @@ def test_reading_again_brings_every_step_back(engine: Engine, base_dir: Path, jo
     whole = natural_contents(engine)
     thin(engine)
     with opened(engine) as store:
-        store.repair.reingest(base_dir, "./job")
+        store.job((base_dir, "./job")).reingest()
     again = natural_contents(engine)
     for table in ("scalar_sample", "scalar_bucket"):
         assert repr(again[table]).replace("_MS', 2,", "_MS', 1,") == repr(whole[table])
@@ -313,7 +313,7 @@ def test_what_is_wrong_with_a_thinned_series_is_found(engine: Engine, base_dir: 
         with pytest.raises(AssertionError):
             sound(engine, base_dir)
         with opened(engine) as store:
-            store.repair.reingest(base_dir, "./job")
+            store.job((base_dir, "./job")).reingest()
         thin(engine)
         assert sound(engine, base_dir) == 1
 
@@ -433,7 +433,7 @@ def test_a_job_of_which_anything_changes_meanwhile_stays_whole(
 
     def labelled(*arguments: Any) -> Any:
         with opened(engine) as store:
-            store.annotate(base_dir, "./job", tag=1)
+            store.job((base_dir, "./job")).annotate(label=1)
         return thinned(*arguments)
 
     monkeypatch.setattr(thinning, "thinned", labelled)

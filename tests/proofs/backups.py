@@ -136,7 +136,7 @@ class _Store:
         Log().version().scalar(1, "loss", 1.0).write_summary(self.base_dir / "new")
         with LineageStore(url, settings=Settings()) as store:
             store.ingest(self.base_dir)
-            store.annotate(self.base_dir, "./job_3", tag=5, remark="since")
+            store.job((self.base_dir, "./job_3")).annotate(label=5, remark="since")
         self._states.append(self._backed_up("two"))
         with opened(url) as engine:
             (self.samples,) = column(engine, "SELECT count(*) FROM v_scalar")

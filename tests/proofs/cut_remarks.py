@@ -79,7 +79,7 @@ def _write_remarks(url: str, base_dir: Path, written: mmap.mmap, fault: Callable
     fault()
     with LineageStore(url) as store:
         for number in count(1):
-            store.annotate(base_dir, "./job", remark=str(number))
+            store.job((base_dir, "./job")).annotate(remark=str(number))
             written[:] = number.to_bytes(8)
 
 

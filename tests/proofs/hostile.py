@@ -188,21 +188,21 @@ class _Attack:
             lambda: store.lineage.filter(condition, base_dir=base_dir),
             lambda: list(store.lineage.iterate(condition)),
             lambda: str(store.explain(condition)),
-            lambda: store.get_lineage(base_dir, text),
-            lambda: store.get_lineage(base_dir, lies),
-            lambda: store.get_lineage(base_dir, job, keys=[text]),
+            lambda: store.job((base_dir, text)).lineage(),
+            lambda: store.job((base_dir, lies)).lineage(),
+            lambda: store.job((base_dir, job)).lineage(keys=[text]),
             lambda: store.lineage.jobs(text),
-            lambda: store.tags(base_dir, text),
-            lambda: store.tags(base_dir, lies),
-            lambda: store.tags(f"{base_dir}/../outside", job),
-            lambda: store.scalars(base_dir, job, text),
-            lambda: store.scalars(base_dir, lies, CANARY[:-1]),
-            lambda: [each.read() for each in store.images(base_dir, text, text)],
-            lambda: [each.read() for each in store.histograms(base_dir, lies, text)],
-            lambda: store.annotate(base_dir, job, remark=text[:128]),
-            lambda: store.annotate(base_dir, text, tag=1),
+            lambda: store.job((base_dir, text)).tags(),
+            lambda: store.job((base_dir, lies)).tags(),
+            lambda: store.job((f"{base_dir}/../outside", job)).tags(),
+            lambda: store.job((base_dir, job)).scalars(text),
+            lambda: store.job((base_dir, lies)).scalars(CANARY[:-1]),
+            lambda: [each.read() for each in store.job((base_dir, text)).images(text)],
+            lambda: [each.read() for each in store.job((base_dir, lies)).histograms(text)],
+            lambda: store.job((base_dir, job)).annotate(remark=text[:128]),
+            lambda: store.job((base_dir, text)).annotate(label=1),
             lambda: store.repair.why(text),
-            lambda: store.job_report(base_dir, text),
+            lambda: store.job((base_dir, text)).report(),
             lambda: LineageStore(f"postgresql://me:{CANARY}@127.0.0.1:1/{text}"),
             lambda: LineageStore(f"{MARK}://me:{CANARY}@host/{text}"),
         )
@@ -251,8 +251,10 @@ class _Attack:
 
     def _come_back(self, train_id: str, tag: str, text: str) -> None:
         store, base_dir = self.store, self.base_dir
-        self._call(lambda: _expect(store.tags(base_dir, train_id)["scalar"], [tag]), train_id)
-        self._call(lambda: _expect(store.scalars(base_dir, train_id, tag).values.tolist(), [0.5]), train_id)
+        self._call(lambda: _expect(store.job((base_dir, train_id)).tags()["scalar"], [tag]), train_id)
+        self._call(
+            lambda: _expect(store.job((base_dir, train_id)).scalars(tag).values.tolist(), [0.5]), train_id
+        )
         for name in ("network", f"user_defined/{text}", "train_dataset_path"):
             self._call(lambda name=name: _expect(_ids(store, {name: {"eq": text}}), train_id), train_id)  # type: ignore[misc]
         self._call(lambda: _expect(_ids(store, {f"metric/{text}": {"eq": 0.25}}), train_id), train_id)

@@ -138,7 +138,7 @@ def _compare_floats(run: Run) -> tuple[int, int, ledger.Ledger]:
         with run.store(kind) as url, LineageStore(url, settings=Settings()) as store:
             store.ingest(base_dir)
             for number, tag in enumerate(TAGS):
-                found = store.scalars(base_dir, "./job", tag)
+                found = store.job((base_dir, "./job")).scalars(tag)
                 assert np.array_equal(found.steps, np.arange(count)), f"other steps on {kind}"
                 for came, went in (
                     (found.wall_times, times),

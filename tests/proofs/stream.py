@@ -121,7 +121,7 @@ def _kill(
             killed += at_work[which].kill() == KILLED
             if which == 0:
                 with LineageStore(url, settings=Settings()) as store:
-                    store.annotate(base_dir, LATE, remark=f"{number}")
+                    store.job((base_dir, LATE)).annotate(remark=f"{number}")
             at_work[which] = lifetime.enter_context(forked(works[which]))
     return killed
 
@@ -134,7 +134,7 @@ def _compared(url: str, base_dir: Path, seen: Path, taken: Path, drawn: Path, ki
     confirmed = [int(line) for line in taken.read_text().splitlines()]
     with LineageStore(url, settings=Settings()) as store:
         stored = {change.train_id: change.revision for change in store.changes.since().changes}
-        remark = int(store.job_report(base_dir, f"./{REMARKED}").job["remark"] or 0)
+        remark = int(store.job((base_dir, f"./{REMARKED}")).report().job["remark"] or 0)
     assert remark >= max(confirmed, default=0), f"remark {max(confirmed)} was confirmed, {remark} is there"
     missed = sum(latest.get(job) != revision for job, revision in stored.items())
     return _Attacked(kills, len(changes), len(confirmed), len(drawn.read_text().splitlines()), missed)

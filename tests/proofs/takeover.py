@@ -184,7 +184,7 @@ class _Pair:
     def _ask(self, chance: random.Random, *, falls_back: bool = False) -> None:
         """Ask for a curve: it is the beginning of what was written, and not less than before."""
         number = chance.randrange(JOBS)
-        found = self._answer(lambda: self._store.scalars(self.base_dir, f"./job_{number}", "loss"))
+        found = self._answer(lambda: self._store.job((self.base_dir, f"./job_{number}")).scalars("loss"))
         steps, values = found.steps.tolist(), found.values.tolist()
         assert steps == list(range(1, len(steps) + 1)), f"./job_{number}: steps {steps[:3]} … {steps[-3:]}"
         assert values == [step / 8 for step in steps], f"./job_{number} has other values"
@@ -195,7 +195,7 @@ class _Pair:
 
     def _remark(self) -> None:
         self._remarks += 1
-        self._store.annotate(self.base_dir, "./job_0", remark=str(self._remarks))
+        self._store.job((self.base_dir, "./job_0")).annotate(remark=str(self._remarks))
         answer = self._answer(self._store.lineage.filter)
         found = {each["summary_dir"]: each["added_info"] for each in answer["object"]}
         assert found["./job_0"].get("remark") == str(self._remarks), "who wrote a remark does not see it"
@@ -219,7 +219,7 @@ class _Pair:
         self.grow(chance)
         self._ask(chance, falls_back=True)
         with pytest.raises(DatabaseUnavailableError):  # there is nobody who could take it
-            self._store.annotate(self.base_dir, "./job_0", remark="lost")
+            self._store.job((self.base_dir, "./job_0")).annotate(remark="lost")
         promote(self.standby)
         self.grow(chance)
         self._ask(chance, falls_back=True)
@@ -239,10 +239,10 @@ class _Pair:
             within_s=_WITHIN_S,
         )
         assert self._remark_on_standby() >= self._replayed, "a remark that the standby had is gone"
-        self._store.annotate(self.base_dir, "./job_0", remark=str(self._remarks + 1))
+        self._store.job((self.base_dir, "./job_0")).annotate(remark=str(self._remarks + 1))
         assert self._remark_on_standby() == self._remarks + 1
         for number in range(JOBS):
-            steps = self._store.scalars(self.base_dir, f"./job_{number}", "loss").steps
+            steps = self._store.job((self.base_dir, f"./job_{number}")).scalars("loss").steps
             assert len(steps) == self._jobs[number].steps, f"./job_{number} has {len(steps)} samples"
         assert not self._daemon.ended(), "the daemon has ended"
         return ledger.check(engine)

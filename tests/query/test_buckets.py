@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from helpers.built_store import add_file, add_scalars, derive
 from helpers.stored_jobs import add_bare_job, add_base_dir
 from lineage_store import LineageStore, SampleNotFoundError
-from lineage_store.api.job import MOST_POINTS
+from lineage_store.api.store import MOST_POINTS
 from lineage_store.errors import LineageParamValueError
 from lineage_store.query.samples import Curve
 from lineage_store.query.samples.buckets import BUCKET_COLUMNS
@@ -23,7 +24,8 @@ from lineage_store.store.database.session import Session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BASE = "/logs"
-TAG = (BASE, "./a", "loss")
+JOB = (BASE, "./a")
+TAG = (JOB, "loss")
 
 
 def store_with(url: str, *files: tuple[int | None, Mapping[int, float]]) -> LineageStore:
@@ -91,7 +93,7 @@ def test_buckets_tell_what_all_samples_tell(database_url: str) -> None:
     values = wave(5000) | {1234: 1e6, 777: float("nan"), 778: float("inf"), 779: float("-inf")}
     values |= dict.fromkeys(range(3000, 3200), float("nan"))
     with store_with(database_url, (None, values)) as store:
-        curve, whole = only(store.buckets([TAG], points=100)), store.scalars(*TAG)
+        curve, whole = only(store.buckets([TAG], points=100)), store.job(JOB).scalars("loss")
         assert curve.is_bucketed
         assert 70 <= len(curve.columns["count"]) <= 100
         assert 1234 in curve.columns["max_step"]
@@ -101,7 +103,7 @@ def test_buckets_tell_what_all_samples_tell(database_url: str) -> None:
 
 def test_few_samples_come_as_they_are(database_url: str) -> None:
     with store_with(database_url, (None, wave(200))) as store:
-        curve, whole = only(store.buckets([TAG], points=100)), store.scalars(*TAG)
+        curve, whole = only(store.buckets([TAG], points=100)), store.job(JOB).scalars("loss")
         assert not curve.is_bucketed
         np.testing.assert_equal(curve.columns["step"], whole.steps)
         np.testing.assert_equal(curve.columns["value"], whole.values)
@@ -111,7 +113,7 @@ def test_few_samples_come_as_they_are(database_url: str) -> None:
 
 def test_a_restart_counts_once_and_what_it_wrote_again_is_there_on_request(database_url: str) -> None:
     with store_with(database_url, (None, wave(3000)), (None, wave(3000, start=2000))) as store:
-        whole = store.scalars(*TAG)
+        whole = store.job(JOB).scalars("loss")
         assert_tells(only(store.buckets([TAG], points=50)), whole.steps, whole.values)
         curve, again = store.buckets([TAG], points=50, superseded=True)
         assert (curve.superseded, again.superseded) == (False, True)
@@ -131,7 +133,7 @@ def test_each_device_has_a_curve_and_all_share_the_grid(database_url: str) -> No
 
 def test_what_is_not_there_is_refused_or_left_out(database_url: str) -> None:
     with store_with(database_url, (None, wave(10))) as store:
-        unknown = (BASE, "./a", "los")
+        unknown = (JOB, "los")
         with pytest.raises(SampleNotFoundError, match="loss"):
             store.buckets([TAG, unknown])
         assert [curve.number for curve in store.buckets([unknown, TAG], skip_unknown=True)] == [1]
@@ -141,10 +143,22 @@ def test_what_is_not_there_is_refused_or_left_out(database_url: str) -> None:
                 store.buckets([TAG], points=points)
 
 
+def test_any_number_of_curves_takes_one_transaction_and_few_statements(database_url: str) -> None:
+    with store_with(database_url, (None, wave(10))) as store:
+        begun, asked = list[object](), list[str]()
+        event.listen(store.engine, "checkout", lambda *given: begun.append(given))
+        store.buckets([TAG])
+        event.listen(store.engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+        names = [((BASE, f"./{number}"), "loss") for number in range(20)]
+        assert [curve.number for curve in store.buckets([*names, TAG], skip_unknown=True)] == [20]
+    assert len(begun) == 2
+    assert sum("train_job" in statement for statement in asked) <= 1
+
+
 def test_steps_at_the_ends_of_what_a_database_holds(database_url: str) -> None:
     ends = {-(2**63): 1.0, 2**63 - 1: 2.0} | wave(50)
     with store_with(database_url, (None, ends)) as store:
-        curve, whole = only(store.buckets([TAG], points=5)), store.scalars(*TAG)
+        curve, whole = only(store.buckets([TAG], points=5)), store.job(JOB).scalars("loss")
         assert_tells(curve, whole.steps, whole.values)
 
 
@@ -163,7 +177,7 @@ def test_whatever_was_written_is_told(
     path = tmp_path / "each.sqlite3"
     path.write_bytes(sqlite_template.read_bytes())
     with store_with(f"sqlite:///{path}", *((None, values) for values in files)) as store:
-        curve, whole = only(store.buckets([TAG], points=points)), store.scalars(*TAG)
+        curve, whole = only(store.buckets([TAG], points=points)), store.job(JOB).scalars("loss")
         if curve.is_bucketed:
             assert_tells(curve, whole.steps, whole.values)
         else:

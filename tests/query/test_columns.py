@@ -54,7 +54,7 @@ def store(module_database_url: str, parent: Path) -> Iterator[LineageStore]:
     with LineageStore(module_database_url, settings=Settings()) as store:
         for base in ("base_0", "base_1"):
             store.ingest(parent / base)
-        store.annotate(parent / "base_0", "./run_2", tag=3, remark="good")
+        store.job((parent / "base_0", "./run_2")).annotate(label=3, remark="good")
         yield store
 
 

@@ -61,7 +61,7 @@ def test_what_is_recorded_includes_what_a_restart_wrote_again(store: LineageStor
             log.scalar(step, "loss", number).histogram(step, "w", [float(number)])
         log.write_summary(tmp_path / "a", 1_700_000_000 + number)
     store.ingest(tmp_path)
-    scalars = store.recorded_scalars(tmp_path, "./a", "loss")
+    scalars = store.job((tmp_path, "./a")).recorded("loss")
     assert [(each.file_time, each.samples.steps.tolist()) for each in scalars] == [
         (1_700_000_000, [0, 1, 2, 3]),
         (1_700_000_001, [2, 3, 4, 5]),
@@ -73,14 +73,14 @@ def test_what_is_recorded_includes_what_a_restart_wrote_again(store: LineageStor
         given.append([part.samples.tolist() for part in recorded])
         return chosen
 
-    histograms = store.recorded_payloads(tmp_path, "./a", HISTOGRAM, "w", choose)
+    histograms = store.job((tmp_path, "./a")).recorded_payloads(HISTOGRAM, "w", choose)
     assert given == [[[0, 1, 2, 3], [2, 3, 4, 5]]]
     assert [sample.step for sample in histograms] == [3, 2, 0]
     assert histograms[0].read().left.tolist() == [-0.5, -0.3, -0.1, 0.1, 0.3][:1] + [
         pytest.approx(value) for value in (-0.3, -0.1, 0.1, 0.3)
     ]
     with pytest.raises(SampleNotFoundError):
-        store.recorded_scalars(tmp_path, "./a", "los")
+        store.job((tmp_path, "./a")).recorded("los")
 
 
 def test_jobs_are_counted_and_found_by_id_and_by_what_they_hold(store: LineageStore, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from lineage_store import LineageSearchConditionParamError, LineageStore
+from lineage_store.api import Job
 
 EXPECTED = Path(__file__).parent.parent / "golden" / "expected"
 ALL = json.loads((EXPECTED / "lineage_all.json").read_text())
@@ -60,7 +61,7 @@ def test_jobs_share_a_mark_exactly_when_they_share_a_pipeline(store: LineageStor
 def test_scalars_are_equal(store: LineageStore, corpus: Path) -> None:
     for train_id, tags in SCALARS.items():
         for tag, expected in tags.items():
-            found = store.scalars(corpus, train_id, tag)
+            found = store.job((corpus, train_id)).scalars(tag)
             finite = [
                 None if value != value or abs(value) == float("inf") else value for value in found.values
             ]
@@ -71,26 +72,23 @@ def test_scalars_are_equal(store: LineageStore, corpus: Path) -> None:
 
 def test_every_payload_reads_back_and_tensors_equal_their_export(store: LineageStore, corpus: Path) -> None:
     readers = {
-        "histogram": store.histograms,
-        "image": store.images,
-        "tensor": store.tensors,
-        "graph": store.graphs,
+        "histogram": Job.histograms,
+        "image": Job.images,
+        "tensor": Job.tensors,
+        "graph": Job.graphs,
     }
     read: Counter[str] = Counter()
-    for job in store.lineage.jobs(corpus):
-        for plugin, tags in store.tags(corpus, job.train_id).items():
+    for job in map(store.job, store.lineage.jobs(corpus)):
+        for plugin, tags in job.tags().items():
             for sample in (
-                sample
-                for tag in tags
-                if plugin in readers
-                for sample in readers[plugin](corpus, job.train_id, tag)
+                sample for tag in tags if plugin in readers for sample in readers[plugin](job, tag)
             ):
                 assert sample.read() is not None
                 read[plugin] += 1
     (exported,) = corpus.glob("payloads/export_*/tensor")
     for path in exported.glob("*.npy"):
         tag, _, step = path.stem.rpartition("_")
-        (sample,) = store.tensors(corpus, "./payloads", tag, start=int(step), stop=int(step) + 1)
+        (sample,) = store.job((corpus, "./payloads")).tensors(tag, start=int(step), stop=int(step) + 1)
         np.testing.assert_array_equal(sample.read(), np.load(path))
     assert read.keys() == readers.keys()
     assert read["tensor"] == len(list(exported.glob("*.npy"))) > 0

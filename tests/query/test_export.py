@@ -198,7 +198,7 @@ def test_an_increment_has_the_jobs_that_changed_since_and_no_other(own: LineageS
     own.export(to=tmp_path / "whole")
     revision = max(row["revision"] for row in exported(tmp_path / "whole", "v_job"))
     base_dir = next(path for path in list(own.base_dirs) if Path(path).parent.name == "two")
-    own.annotate(base_dir, "./formula", remark="again")
+    own.job((base_dir, "./formula")).annotate(remark="again")
     for number, since in enumerate((revision, tmp_path / "whole")):
         at = tmp_path / f"more-{number}"
         own.export(to=at, since=since)
@@ -220,7 +220,7 @@ def test_after_each_batch_it_says_how_far_it_has_come(
     asked.export("SELECT 1 AS a", to=tmp_path / "statement", progress=seen.append)
     assert seen[-1] == ExportProgress("query", 1, None)
     base_dir = next(path for path in list(own.base_dirs) if Path(path).parent.name == "two")
-    own.annotate(base_dir, "./formula", remark="again")
+    own.job((base_dir, "./formula")).annotate(remark="again")
     own.export("v_scalar", to=tmp_path / "more", since=tmp_path / "out", progress=seen.append)
     assert seen[-1] == ExportProgress("v_scalar", 1, 1)
 

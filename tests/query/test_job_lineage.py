@@ -15,6 +15,7 @@ from lineage_store.errors import (
     LineageParamValueError,
     TrainJobNotFoundError,
 )
+from lineage_store.store.catalog import refs
 from lineage_store.store.database.session import Session
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
@@ -33,9 +34,9 @@ FIELDS = {
 
 
 def test_one_job_has_the_shape_of_old(session: Session) -> None:
-    base_dir_id = add_base_dir(session)
-    add_job(session, StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH), base_dir_id)
-    assert get_lineage(session, "/logs", base_dir_id, "./a") == {
+    job = StoredJob("./a", FIELDS, {"acc": 0.5}, {"team": "x"}, graph=GRAPH)
+    job_id = add_job(session, job, add_base_dir(session))
+    assert get_lineage(session, job_id, "/logs/a") == {
         "summary_dir": "/logs/a",
         "hyper_parameters": {
             "optimizer": "Adam",
@@ -53,8 +54,8 @@ def test_one_job_has_the_shape_of_old(session: Session) -> None:
 
 
 def test_keys_choose_the_parts(session: Session) -> None:
-    base_dir_id = add_base_dir(session)
-    add_job(session, StoredJob("./", {"loss": math.inf}, user={"team": "x"}), base_dir_id)
+    job = StoredJob("./", {"loss": math.inf}, user={"team": "x"})
+    job_id = add_job(session, job, add_base_dir(session))
     shown = {
         "summary_dir": "/logs",
         "user_defined": {"team": "x"},
@@ -62,25 +63,25 @@ def test_keys_choose_the_parts(session: Session) -> None:
         "model": {},
     }
     keys = ["user_defined", "algorithm", "model"]
-    assert get_lineage(session, "/logs", base_dir_id, "./", keys) == shown
-    assert get_lineage(session, "/logs", base_dir_id, "./", []) == {"summary_dir": "/logs"}
+    assert get_lineage(session, job_id, "/logs", keys) == shown
+    assert get_lineage(session, job_id, "/logs", []) == {"summary_dir": "/logs"}
 
 
 @pytest.mark.parametrize("keys", ["metric", {"metric"}, [1], 5])
 def test_keys_must_be_a_list_of_names(session: Session, keys: Any) -> None:
     with pytest.raises(LineageParamTypeError, match="keys"):
-        get_lineage(session, "/logs", 1, "./a", keys)
+        get_lineage(session, 1, "/logs/a", keys)
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones(session: Session) -> None:
     with pytest.raises(LineageParamValueError, match=r"'colour'.*hyper_parameters"):
-        get_lineage(session, "/logs", 1, "./a", ["metric", "colour"])
+        get_lineage(session, 1, "/logs/a", ["metric", "colour"])
 
 
 def test_a_job_without_lineage_is_told_from_an_unknown_one(session: Session) -> None:
     base_dir_id = add_base_dir(session)
-    add_bare_job(session, "./summary_only", base_dir_id)
+    job_id = add_bare_job(session, "./summary_only", base_dir_id)
     with pytest.raises(LineageFileNotFoundError, match="/logs/summary_only"):
-        get_lineage(session, "/logs", base_dir_id, "./summary_only")
+        get_lineage(session, job_id, "/logs/summary_only")
     with pytest.raises(TrainJobNotFoundError, match=r"\./unknown"):
-        get_lineage(session, "/logs", base_dir_id, "./unknown")
+        refs.job(session, ("/logs", "./unknown"))

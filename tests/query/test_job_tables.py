@@ -45,7 +45,7 @@ def base(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
 def fill(base: Path, url: str) -> None:
     with LineageStore(url, settings=Settings()) as store:
         store.ingest(base)
-        store.annotate(base, "./good", tag=3, remark="keep")
+        store.job((base, "./good")).annotate(label=3, remark="keep")
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_without_values_metrics_are_numbers(store: LineageStore) -> None:
     columns = ["metric/accuracy", "metric_best/accuracy", "user_defined/team", "label"]
     none = store.jobs({"network": {"eq": "nobody's"}}, columns=columns)
     assert [column.kind for column in none.by_name.values()] == ["float", "float", "text", "integer"]
-    assert store.evaluations("./curve").by_name["value"].kind == "float"
+    assert store.job("./curve").evaluations().by_name["value"].kind == "float"
 
 
 def test_jobs_may_be_a_frame_of_a_library(store: LineageStore) -> None:
@@ -195,7 +195,7 @@ def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
     )
     log.evaluation({"acc": 0.3}, epoch=0).evaluation({"acc": 0.4}).write_lineage(base / "told")
     own.ingest(base)
-    table = own.evaluations("./told", "acc")
+    table = own.job("./told").evaluations("acc")
     assert table["epoch"] == [1, None, 0, None]
     assert table["step"] == [100, 2**40, None, None]
     assert table["value"] == [0.1, 0.2, 0.3, 0.4]
@@ -203,23 +203,23 @@ def test_an_evaluation_has_its_epoch_and_step_where_the_log_file_tells_them(
 
 
 def test_evaluations_come_in_their_order_with_their_times(store: LineageStore, base: Path) -> None:
-    table = store.evaluations("./good", "accuracy")
+    table = store.job("./good").evaluations("accuracy")
     assert table["metric"] == ["accuracy", "accuracy"]
     assert (table["evaluation_no"], table["value"], table["is_latest"]) == ([1, 2], [0.5, 0.9], [False, True])
     assert table["evaluated_at"] == [BEGUN + timedelta(seconds=1), BEGUN + timedelta(seconds=2)]
-    assert store.evaluations(base / "good", "metric/accuracy").rows == table.rows
+    assert store.job(base / "good").evaluations("metric/accuracy").rows == table.rows
     assert (table["epoch"], table["step"]) == ([None, None], [None, None])
-    every = store.evaluations((base, "good"))
+    every = store.job((base, "good")).evaluations()
     assert every["metric"] == ["accuracy", "accuracy", "recall"]
     assert math.isnan(every["value"][2])
-    assert len(store.evaluations("./curve")) == 0
+    assert len(store.job("./curve").evaluations()) == 0
 
 
 def test_a_metric_or_job_that_there_is_not_is_refused(store: LineageStore) -> None:
     with pytest.raises(SampleNotFoundError, match=r"Did you mean accuracy\? There are accuracy, recall"):
-        store.evaluations("./good", "acuracy")
+        store.job("./good").evaluations("acuracy")
     with pytest.raises(TrainJobNotFoundError, match="none"):
-        store.evaluations("./none")
+        store.job("./none").evaluations()
 
 
 def test_jobs_are_compared_side_by_side_where_they_differ(store: LineageStore) -> None:
@@ -257,7 +257,7 @@ def test_what_cannot_be_compared_is_refused(store: LineageStore) -> None:
     with pytest.raises(LineageParamTypeError, match="list of jobs"):
         store.compare("./good")
     with pytest.raises(LineageParamTypeError, match="is no job"):
-        store.compare([1, 2])  # type: ignore[list-item]
+        store.compare([1, 2])
     with pytest.raises(LineageParamTypeError, match="no columns base_dir"):
         store.compare(store.jobs(columns=["epoch"]))
 

@@ -120,9 +120,9 @@ def test_only_jobs_with_lineage_of_the_asked_base_dirs_are_listed(session: Sessi
 def test_names_come_back_as_they_were(session: Session) -> None:
     base_dir_id = add_base_dir(session)
     odd = "./run \\x41 \udcff"
-    add_job(session, StoredJob(odd, metrics={"n\0": 1}), base_dir_id)
+    job_id = add_job(session, StoredJob(odd, metrics={"n\0": 1}), base_dir_id)
     assert _ids(session, {"summary_dir": {"eq": odd}, "metric/n\0": {"eq": 1}}) == [odd]
-    assert get_lineage(session, "/logs", base_dir_id, odd)["metric"] == {"n\0": 1}
+    assert get_lineage(session, job_id, f"/logs/{odd}")["metric"] == {"n\0": 1}
 
 
 def test_an_integer_beyond_any_float_equals_only_itself(session: Session) -> None:

@@ -39,7 +39,7 @@ def path(store: LineageStore, tmp_path: Path) -> Path:
 
 
 def _tensors(store: LineageStore, path: Path) -> list[PayloadSample]:
-    return store.tensors(path.parent.parent, "./run", "t")
+    return store.job((path.parent.parent, "./run")).tensors("t")
 
 
 def test_each_plugin_reads_back_what_was_written(store: LineageStore, tmp_path: Path) -> None:
@@ -53,24 +53,24 @@ def test_each_plugin_reads_back_what_was_written(store: LineageStore, tmp_path: 
     log.landscape("l", [[1.0, 2.0], [3.0, 4.0]]).graph("Conv2D", "ReLU").write_summary(tmp_path / "run")
     store.ingest(tmp_path)
 
-    (tensor,) = store.tensors(tmp_path, "./run", "t")
+    (tensor,) = store.job((tmp_path, "./run")).tensors("t")
     assert (tensor.dtype, tensor.shape, tensor.step, tensor.wall_time) == ("int64", (1, 3), 1, EARLY)
     np.testing.assert_array_equal(tensor.read(), [[1, 2, 3]])
 
-    (image,) = store.images(tmp_path, "./run", "i")
+    (image,) = store.job((tmp_path, "./run")).images("i")
     read = image.read()
     assert (image.dtype, image.shape) == ("png", (2, 4, 3))
     assert (read.height, read.width, read.png[:4]) == (2, 4, b"\x89PNG")
 
-    (histogram,) = store.histograms(tmp_path, "./run", "h/histogram")
+    (histogram,) = store.job((tmp_path, "./run")).histograms("h/histogram")
     assert histogram.statistics == HistogramSummary(3, 1, 0, 0, 0.0, 1.0, 1.0)
     assert histogram.read().count.sum() == 2
 
-    (landscape,) = store.landscapes(tmp_path, "./run", "l")
+    (landscape,) = store.job((tmp_path, "./run")).landscapes("l")
     np.testing.assert_array_equal(landscape.read().surface.z, [[1.0, 2.0], [3.0, 4.0]])
 
-    (name,) = store.tags(tmp_path, "./run")["graph"]
-    (graph,) = store.graphs(tmp_path, "./run", name)
+    (name,) = store.job((tmp_path, "./run")).tags()["graph"]
+    (graph,) = store.job((tmp_path, "./run")).graphs(name)
     assert [node["op_type"] for node in graph.read()["nodes"]] == ["Conv2D", "ReLU"]
 
 
@@ -83,11 +83,11 @@ def test_payloads_of_a_range_ascend_each_step_once(store: LineageStore, tmp_path
     new.write_summary(tmp_path / "run", LATE)
     new.write_summary(tmp_path / "run", EARLY, device=5)
     store.ingest(tmp_path)
-    values = {sample.step: float(sample.read()[0]) for sample in store.tensors(tmp_path, "./run", "t")}
+    values = {sample.step: float(sample.read()[0]) for sample in store.job((tmp_path, "./run")).tensors("t")}
     assert values == {1: 1.0, 2: -1.0}
-    samples = store.tensors(tmp_path, "./run", "t", start=2, device=0)
+    samples = store.job((tmp_path, "./run")).tensors("t", start=2, device=0)
     assert [(sample.step, sample.device) for sample in samples] == [(2, 0)]
-    assert [sample.step for sample in store.tensors(tmp_path, "./run", "t", stop=2)] == [1]
+    assert [sample.step for sample in store.job((tmp_path, "./run")).tensors("t", stop=2)] == [1]
 
 
 def test_a_vanished_file_is_named(store: LineageStore, path: Path) -> None:
@@ -164,7 +164,7 @@ def test_scalars_are_no_payloads(store: LineageStore, path: Path) -> None:
         reading(engine) as session,
         pytest.raises(LineageParamValueError, match=r"plugin = 'scalar'.*histogram"),
     ):
-        payloads(session, str(path), "./run", 1, "scalar", "loss")
+        payloads(session, (str(path), "./run"), 1, ("scalar", "loss"))
     engine.dispose()
 
 
@@ -175,17 +175,17 @@ def test_the_first_so_many_are_those_of_all_files_together(store: LineageStore, 
             log.tensor(step, "t", [float(device)])
         log.write_summary(tmp_path / "run", device=device)
     store.ingest(tmp_path)
-    every = store.tensors(tmp_path, "./run", "t")
-    assert store.count_payloads(tmp_path, "./run", "tensor", "t") == len(every) == 14
+    every = store.job((tmp_path, "./run")).tensors("t")
+    assert store.job((tmp_path, "./run")).count_payloads("tensor", "t") == len(every) == 14
     for limit in (1, 5, 13, 14, 100):
-        assert store.tensors(tmp_path, "./run", "t", limit=limit) == every[:limit]
+        assert store.job((tmp_path, "./run")).tensors("t", limit=limit) == every[:limit]
     chosen = [each for each in every if 3 <= each.step < 11]
-    assert store.tensors(tmp_path, "./run", "t", start=3, stop=11, limit=2) == chosen[:2]
-    assert store.count_payloads(tmp_path, "./run", "tensor", "t", start=3, stop=11) == len(chosen)
-    assert store.count_payloads(tmp_path, "./run", "tensor", "t", device=1) == 7
+    assert store.job((tmp_path, "./run")).tensors("t", start=3, stop=11, limit=2) == chosen[:2]
+    assert store.job((tmp_path, "./run")).count_payloads("tensor", "t", start=3, stop=11) == len(chosen)
+    assert store.job((tmp_path, "./run")).count_payloads("tensor", "t", device=1) == 7
     for wrong in (0, -1, "1"):
         with pytest.raises(LineageParamValueError, match="limit = "):
-            store.tensors(tmp_path, "./run", "t", limit=wrong)  # type: ignore[arg-type]
+            store.job((tmp_path, "./run")).tensors("t", limit=wrong)  # type: ignore[arg-type]
 
 
 def test_what_a_restart_wrote_again_counts_once(store: LineageStore, tmp_path: Path) -> None:
@@ -195,15 +195,15 @@ def test_what_a_restart_wrote_again_counts_once(store: LineageStore, tmp_path: P
             log.tensor(step, "t", [float(number)])
         log.write_summary(tmp_path / "run", EARLY + number)
     store.ingest(tmp_path)
-    assert store.count_payloads(tmp_path, "./run", "tensor", "t") == 8
-    values = [float(each.read()[0]) for each in store.tensors(tmp_path, "./run", "t", start=4, limit=2)]
+    assert store.job((tmp_path, "./run")).count_payloads("tensor", "t") == 8
+    values = [float(each.read()[0]) for each in store.job((tmp_path, "./run")).tensors("t", start=4, limit=2)]
     assert values == [0.0, 1.0]
 
 
 def test_a_payload_that_takes_too_much_memory_is_refused_by_name(store: LineageStore, tmp_path: Path) -> None:
     path = Log().frame(bombs.graph_event(1_900_000)).write_summary(tmp_path / "run")
     store.ingest(tmp_path)
-    (graph,) = store.graphs(tmp_path, "./run", path.name)
+    (graph,) = store.job((tmp_path, "./run")).graphs(path.name)
     with pytest.raises(PayloadTooCostlyError, match=rf"The graph at bytes .*{path.name} is not read: .* MiB"):
         graph.read()
 

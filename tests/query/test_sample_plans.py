@@ -46,8 +46,8 @@ def test_samples_are_found_by_their_key(store: LineageStore, tmp_path: Path) -> 
 
     event.listen(store.engine, "before_cursor_execute", note)
     for steps, count in (({}, 200), ({"start": 20, "stop": 40}, 20)):
-        assert len(store.scalars(tmp_path / "base", "./run_7", "b", **steps)) == count
-        assert len(store.histograms(tmp_path / "base", "./run_7", "h", **steps)) == count
+        assert len(store.job((tmp_path / "base", "./run_7")).scalars("b", **steps)) == count
+        assert len(store.job((tmp_path / "base", "./run_7")).histograms("h", **steps)) == count
     event.remove(store.engine, "before_cursor_execute", note)
     explain = "EXPLAIN QUERY PLAN" if store.engine.dialect.name == "sqlite" else "EXPLAIN"
     with store.engine.connect() as connection:

@@ -65,7 +65,7 @@ def fill(store: LineageStore, path: str, prefix: str = "") -> None:
 def test_a_page_without_its_count_is_the_page(store: LineageStore, condition: dict[str, Any]) -> None:
     fill(store, "/logs")
     fill(store, "/other", prefix="other-")
-    store.annotate("/logs", "./3", tag=2, remark="the best")
+    store.job(("/logs", "./3")).annotate(label=2, remark="the best")
     pages = [(limit, offset) for limit in (1, 2, 4, 9, 20) for offset in range(20 // limit + 1)]
     for path, (limit, offset) in product([None, "/logs"], pages):
         asked = {**condition, "limit": limit, "offset": offset}

@@ -102,7 +102,7 @@ def ingested(url: str, base_dir: Path) -> str:
     """Ingest a base dir, and return the tag of its job's graph."""
     with LineageStore(url) as store:
         store.ingest(base_dir)
-        (tag,) = store.tags(base_dir, f"./{JOB}")["graph"]
+        (tag,) = store.job((base_dir, f"./{JOB}")).tags()["graph"]
     return tag
 
 

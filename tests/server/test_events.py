@@ -42,7 +42,7 @@ def store(stored_url: str) -> Iterator[LineageStore]:
 
 def label(store: LineageStore, corpus: Path, *jobs: str, tag: int = 1) -> None:
     for job in jobs:
-        store.annotate(corpus, job, tag=tag)
+        store.job((corpus, job)).annotate(label=tag)
 
 
 def watchers() -> int:

@@ -123,10 +123,10 @@ def test_a_remark_is_kept_of_a_client_that_has_gone(
     Log().train(network="N").write_lineage(tmp_path / "a").chmod(0o400)
     annotation, gone, at_once = {"tag": 4, "remark": "good"}, threading.Event(), State.annotate
 
-    def when_it_has_gone(state: State, base_dir: str, train_id: str, **annotation: Any) -> None:
+    def when_it_has_gone(state: State, *given: Any) -> None:
         assert gone.wait(60)
         time.sleep(0.5)  # the server notices it
-        at_once(state, base_dir, train_id, **annotation)
+        at_once(state, *given)
 
     monkeypatch.setattr(State, "annotate", when_it_has_gone)
     with (

@@ -123,7 +123,7 @@ def test_who_follows_from_where_an_answer_stood_misses_nothing(
     client: httpx.Client, store: LineageStore, corpus: Path
 ) -> None:
     first = client.get(f"{API}/jobs", params={"limit": 1})
-    store.annotate(corpus, RUN, tag=1)
+    store.job((corpus, RUN)).annotate(label=1)
     missed = got(client, "changes", since=first.headers["lineage-since"])["changes"]
     assert [change["train_id"] for change in missed] == [RUN]
     known = {"If-None-Match": client.get(f"{API}/names").headers["etag"]}
@@ -222,7 +222,7 @@ def test_who_has_the_answer_already_is_told_so_until_something_changes(
     as_strong = {"If-None-Match": f'"other", {first.headers["etag"].removeprefix("W/")}'}
     assert client.get(f"{API}/jobs", params={"limit": 2}, headers=as_strong).status_code == 304
     assert client.get(f"{API}/jobs", params={"limit": 3}, headers=known).status_code == 200
-    store.annotate(corpus, RUN, remark="better")
+    store.job((corpus, RUN)).annotate(remark="better")
     assert client.get(f"{API}/jobs", params={"limit": 2}, headers=known).status_code == 200
 
 
@@ -247,14 +247,18 @@ def test_what_changes_with_the_time_is_never_told_as_unchanged(
 
 
 def test_everything_about_one_job(client: httpx.Client, store: LineageStore, corpus: Path, key: str) -> None:
-    job, report = f"jobs/{key}/run_039", store.job_report(corpus, RUN)
+    job, report = f"jobs/{key}/run_039", store.job((corpus, RUN)).report()
     assert got(client, job)["job"]["network"] == report.job["network"]
-    assert got(client, f"{job}/tags")["tags"] == store.tags(corpus, RUN)
+    assert got(client, f"{job}/tags")["tags"] == store.job((corpus, RUN)).tags()
     assert len(got(client, f"{job}/tags")["series"]) == len(report.series)
-    assert got(client, f"{job}/tags", series=False) == {"tags": store.tags(corpus, RUN), "series": []}
-    assert got(client, f"{job}/lineage") == for_json(store.get_lineage(corpus, RUN))
-    assert got(client, f"{job}/lineage", keys="metric")["metric"] == store.get_lineage(corpus, RUN)["metric"]
-    assert len(got(client, f"{job}/evaluations")["metrics"]) == len(store.evaluation_rows(corpus, RUN))
+    assert got(client, f"{job}/tags", series=False) == {"tags": store.job((corpus, RUN)).tags(), "series": []}
+    assert got(client, f"{job}/lineage") == for_json(store.job((corpus, RUN)).lineage())
+    assert (
+        got(client, f"{job}/lineage", keys="metric")["metric"] == store.job((corpus, RUN)).lineage()["metric"]
+    )
+    assert len(got(client, f"{job}/evaluations")["metrics"]) == len(
+        store.job((corpus, RUN)).evaluation_rows()
+    )
     assert {row["log_file"] for row in got(client, f"{job}/files")["files"]} == {
         row["log_file"] for row in report.log_files
     }
@@ -315,14 +319,14 @@ def test_curves_of_several_jobs(client: httpx.Client, store: LineageStore, corpu
     names = [
         (job.train_id, tag)
         for job in store.lineage.jobs()
-        for tag in store.tags(corpus, job.train_id).get("scalar", [])
+        for tag in store.job((corpus, job.train_id)).tags().get("scalar", [])
     ]
     series = [{"base": key, "name": job.removeprefix("./"), "tag": tag} for job, tag in names]
     unknown = {"base": key, "name": "nobody", "tag": "loss"}
     question = {"series": [unknown, *series], "points": 20}
     answer = client.post(f"{API}/series", json=question).json()
     assert answer["missing"] == [0]
-    wanted = [(corpus, *name) for name in names]
+    wanted = [((corpus, train_id), tag) for train_id, tag in names]
     expected = store.buckets(wanted, points=20)
     assert [curve["number"] - 1 for curve in answer["curves"]] == [curve.number for curve in expected]
     assert any(curve["bucketed"] for curve in answer["curves"])
@@ -351,10 +355,10 @@ def of_columns(content: bytes) -> tuple[Any, np.ndarray]:
 def test_payloads_are_listed_and_given_as_they_were_recorded(
     client: httpx.Client, store: LineageStore, corpus: Path, key: str
 ) -> None:
-    tags = store.tags(corpus, PAYLOADS)
+    tags = store.job((corpus, PAYLOADS)).tags()
     place, tag = f"{key}/payloads", {plugin: names[0] for plugin, names in tags.items()}
     asked: dict[str, Any]
-    (image,) = store.images(corpus, PAYLOADS, tag["image"])[:1]
+    (image,) = store.job((corpus, PAYLOADS)).images(tag["image"])[:1]
     listed = got(client, f"payloads/{place}", plugin="image", tag=tag["image"])
     assert listed["payloads"][0]["step"] == image.step
     png = client.get(
@@ -362,12 +366,12 @@ def test_payloads_are_listed_and_given_as_they_were_recorded(
     )
     assert (png.headers["content-type"], png.content) == ("image/png", image.read().png)
 
-    (histogram,) = store.histograms(corpus, PAYLOADS, tag["histogram"])[:1]
+    (histogram,) = store.job((corpus, PAYLOADS)).histograms(tag["histogram"])[:1]
     asked = {"plugin": "histogram", "tag": tag["histogram"], "step": histogram.step}
     assert got(client, f"payload/{place}", **asked)["count"] == histogram.read().count.tolist()
 
     for name in tags["tensor"]:
-        sample = store.tensors(corpus, PAYLOADS, name)[0]
+        sample = store.job((corpus, PAYLOADS)).tensors(name)[0]
         tensor, asked = sample.read(), {"plugin": "tensor", "tag": name, "step": sample.step}
         assert got(client, f"payload/{place}", **asked)["value"] == for_json(tensor.tolist())
         npy = client.get(f"{API}/payload/{place}", params={**asked, "form": "npy", "part": ":1"})
@@ -375,9 +379,9 @@ def test_payloads_are_listed_and_given_as_they_were_recorded(
         part = ",".join(["0"] * (tensor.ndim + 1))
         assert refused(client, f"payload/{place}", **asked, part=part) == (400, "lineage_param_value")
 
-    file = store.tags(corpus, RUN)["graph"][0]
+    file = store.job((corpus, RUN)).tags()["graph"][0]
     graph = got(client, f"payload/{key}/run_039", plugin="graph", tag=file, step=0)
-    assert len(graph["nodes"]) == len(store.graphs(corpus, RUN, file)[0].read()["nodes"])
+    assert len(graph["nodes"]) == len(store.job((corpus, RUN)).graphs(file)[0].read()["nodes"])
 
 
 def test_a_payload_whose_file_is_gone_says_which(sqlite_url: str, tmp_path: Path, corpus: Path) -> None:
@@ -387,8 +391,8 @@ def test_a_payload_whose_file_is_gone_says_which(sqlite_url: str, tmp_path: Path
     shutil.copytree(corpus, base_dir)
     with LineageStore(sqlite_url) as store:
         store.ingest(base_dir)
-        tag = store.tags(base_dir, PAYLOADS)["image"][0]
-        step = store.images(base_dir, PAYLOADS, tag)[0].step
+        tag = store.job((base_dir, PAYLOADS)).tags()["image"][0]
+        step = store.job((base_dir, PAYLOADS)).images(tag)[0].step
     shutil.rmtree(base_dir / "payloads")
     with serving(sqlite_url) as client:
         (listed,) = got(client, "base-dirs")["base_dirs"]
@@ -405,7 +409,7 @@ def test_labels_and_remarks_are_taken_where_that_is_allowed(
         (base_dir,) = got(client, "base-dirs")["base_dirs"]
         place = f"{API}/jobs/{base_dir['key']}/run_039/annotation"
         assert client.put(place, json={"tag": 3, "remark": "ü <b>"}).status_code == 204
-        job = store.job_report(corpus, RUN).job
+        job = store.job((corpus, RUN)).report().job
         assert (job["label"], job["remark"]) == (3, "ü <b>")
         assert client.put(place, json={"tag": 11}).status_code == 422
         assert client.put(place, json={}).status_code == 400
@@ -413,7 +417,7 @@ def test_labels_and_remarks_are_taken_where_that_is_allowed(
     with serving(stored_url) as client:
         refused = client.put(place, json={"tag": 4})
         assert (refused.status_code, refused.json()["kind"]) == (403, "remarks_off")
-    assert store.job_report(corpus, RUN).job["label"] == 3
+    assert store.job((corpus, RUN)).report().job["label"] == 3
 
 
 def test_urls_of_the_answer_are_quoted(client: httpx.Client) -> None:

@@ -56,14 +56,14 @@ def test_who_puts_a_label_sees_it_and_others_are_told_when_the_standby_has_it(
     with event_stream(client) as events:
         assert next(events).kind == "begin"
         with paused(standby_url):
-            writer.annotate(corpus, f"./{JOB}", tag=1)
+            writer.job((corpus, f"./{JOB}")).annotate(label=1)
             assert label(client, etag) == (304, etag)
             annotation = f"{API}/jobs/{base_dir['key']}/{JOB}/annotation"
             assert client.put(annotation, json={"tag": 2}).status_code == 204
             assert label(client, etag)[0] == 2
         wait_until_caught_up(postgres_url, standby_url)
         assert label(client, etag)[0] == 2
-        writer.annotate(corpus, "./run_015", tag=3)
+        writer.job((corpus, "./run_015")).annotate(label=3)
         told = []
         while ("changed", "./run_015") not in told:
             told += next(events).jobs
@@ -92,7 +92,7 @@ def test_the_standbys_lag_is_told(
     wait_until(lambda: told()["lag_bytes"] == 0)
     assert (told()["is_up"], set(told())) == (True, {"is_up", "lag_s", "lag_bytes", "shows"})
     with paused(standby_url):
-        writer.annotate(corpus, f"./{JOB}", tag=1)
+        writer.job((corpus, f"./{JOB}")).annotate(label=1)
         assert told()["lag_bytes"] > 0
         found = scraped(client.get("/metrics").text)
     assert found.value("lineage_store_standby_up") == 1

@@ -204,8 +204,8 @@ def test_a_symbolic_link_out_of_the_base_dir_is_not_followed(
     shutil.copytree(corpus, base_dir)
     with LineageStore(sqlite_url) as store:
         store.ingest(base_dir)
-        tag = store.tags(base_dir, "./payloads")["image"][0]
-        sample = store.images(base_dir, "./payloads", tag)[0]
+        tag = store.job((base_dir, "./payloads")).tags()["image"][0]
+        sample = store.job((base_dir, "./payloads")).images(tag)[0]
     job = base_dir / "payloads"
     shutil.copytree(job, outside)
     if linked == "file":
@@ -662,7 +662,7 @@ def test_html_in_names_tags_and_remarks_stays_text(sqlite_url: str, tmp_path: Pa
     Log().train(network=html).user_info(team=html).write_lineage(job)
     with LineageStore(sqlite_url) as store:
         store.ingest(tmp_path / "base")
-        store.annotate(tmp_path / "base", f"./{html}", remark=html)
+        store.job((tmp_path / "base", f"./{html}")).annotate(remark=html)
     with serving(sqlite_url) as client:
         (found,) = client.get(f"{API}/jobs").json()["jobs"]
         assert (found["remark"], found["fields"]["network"]) == (html, html)

@@ -56,11 +56,11 @@ def look(url: str, base_dir: Path) -> list[Any]:
     """Fill a store, and see it in every way."""
     with LineageStore(url, settings=Settings()) as store:
         store.ingest(base_dir)
-        store.annotate(base_dir, "./a\u20ac", remark="\u00e9\u20ac")
+        store.job((base_dir, "./a\u20ac")).annotate(remark="\u00e9\u20ac")
         found = [natural_contents(store.engine), list(store.lineage.iterate({"loss": {"lt": 1}}))]
         found += [
             store.lineage.jobs()[0].train_id,
-            store.scalars(base_dir, "./a\u20ac", "loss").values.tolist()[0],
+            store.job((base_dir, "./a\u20ac")).scalars("loss").values.tolist()[0],
         ]
         assert [file for file in store.repair.verify() if file.differences or file.unreadable] == []
     for _ in range(2):

@@ -33,7 +33,7 @@ def path(sqlite_url: str, tmp_path: Path) -> Path:
         log.write_summary(tmp_path / "base" / f"job_{number}")
     with LineageStore(sqlite_url) as store:
         store.ingest(tmp_path / "base")
-        store.annotate(tmp_path / "base", "./job_1", remark="ours")
+        store.job((tmp_path / "base", "./job_1")).annotate(remark="ours")
     found = Path(str(make_url(sqlite_url).database))
     with closing(sqlite3.connect(found)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")

@@ -67,9 +67,9 @@ def test_every_statement_about_what_hangs_on_a_job_names_the_job(database_url: s
         event.listen(store.engine, "before_cursor_execute", note)
         store.ingest(base_dir)
         store.lineage.filter({"metric/acc": {"gt": 0.1}, "network": {"eq": "N"}}, base_dir=base_dir)
-        store.scalars(base_dir, "./one", "loss")
-        store.histograms(base_dir, "./one", "w")
-        store.get_lineage(base_dir, "./one")
+        store.job((base_dir, "./one")).scalars("loss")
+        store.job((base_dir, "./one")).histograms("w")
+        store.job((base_dir, "./one")).lineage()
         with reading(store.engine) as session:
             base_dir_id = registry.base_dir_id(session, str(base_dir))
         assert base_dir_id is not None

@@ -139,20 +139,20 @@ def test_nothing_takes_a_second_connection_while_it_holds_one(
         assert store.lineage.filter({"limit": 1})["count"] == 1
         assert store.lineage.filter({"limit": 1}, base_dir=base_dir, count=False)["object"]
         assert len(list(store.lineage.iterate())) == 1
-        assert store.get_lineage(base_dir, "./a")
+        assert store.job((base_dir, "./a")).lineage()
         assert store.explain()
-        store.annotate(base_dir, "./a", tag=1)
+        store.job((base_dir, "./a")).annotate(label=1)
         assert store.lineage.jobs()
-        assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+        assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
         assert store.health.status().base_dirs
-        assert store.job_report(base_dir, "./a").series
+        assert store.job((base_dir, "./a")).report().series
         assert store.repair.why(base_dir).verdict == "stored"
         assert store.repair.problems() == []
         store.health.findings()
         store.health.cycles()
         store.repair.verify()
         store.repair.retry()
-        store.repair.reingest(base_dir, "./a")
+        store.job((base_dir, "./a")).reingest()
         with writing(store.engine) as session:
             session.change(text("UPDATE train_job SET state = 'finished'"))
         rules = CleanUp(older_than_s=0.0)

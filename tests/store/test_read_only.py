@@ -51,9 +51,9 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
     writing: list[Callable[[], object]] = [
         lambda: store.ingest(base_dir),
         lambda: store.run_daemon([base_dir]),
-        lambda: store.annotate(base_dir, "./a", tag=1),
+        lambda: store.job((base_dir, "./a")).annotate(label=1),
         lambda: store.repair.retry(),
-        lambda: store.repair.reingest(base_dir, "./a"),
+        lambda: store.job((base_dir, "./a")).reingest(),
         lambda: store.removal.remove(rules),
         lambda: store.removal.restore(base_dir, "./a"),
         lambda: store.base_dirs.forget(base_dir),
@@ -66,7 +66,7 @@ def test_every_method_that_writes_says_that_the_store_is_open_for_reading_only(
 def test_every_question_is_answered(store: LineageStore, base_dir: Path) -> None:
     assert store.lineage.filter({"limit": 1}, count=False)["object"]
     assert len(list(store.lineage.iterate())) == 1
-    assert store.scalars(base_dir, "./a", "loss").values.tolist() == [0.5]
+    assert store.job((base_dir, "./a")).scalars("loss").values.tolist() == [0.5]
     assert store.health.status().base_dirs
     assert store.repair.verify()
 

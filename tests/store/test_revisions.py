@@ -171,7 +171,7 @@ def test_a_job_that_got_a_label_or_a_remark_has_changed(database_url: str, base_
     with LineageStore(database_url, settings=Settings()) as store:
         store.ingest(base_dir)
         with changes(store.engine, ONE):
-            store.annotate(base_dir, ONE, tag=1)
+            store.job((base_dir, ONE)).annotate(label=1)
 
 
 def test_a_removed_job_is_told_by_its_tombstone_until_it_is_back(database_url: str, base_dir: Path) -> None:
@@ -303,4 +303,4 @@ def test_a_remark_does_not_wait_for_a_batch_that_has_changed_no_job_yet(
             writing(store.engine) as session,
         ):
             leases.confirm(session, lease)
-            store.annotate(base_dir, ONE, tag=2)
+            store.job((base_dir, ONE)).annotate(label=2)

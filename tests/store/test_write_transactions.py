@@ -47,7 +47,7 @@ def test_whatever_writes_has_the_lock_from_its_beginning(sqlite_url: str, tmp_pa
         event.listen(store.engine, "before_cursor_execute", note)
         event.listen(store.engine, "commit", look)
         store.ingest(base_dir)
-        store.annotate(base_dir, "./job", tag=1, remark="good")
+        store.job((base_dir, "./job")).annotate(label=1, remark="good")
         store.lineage.filter({"network": {"eq": "N"}}, base_dir=base_dir)
         forget(store.engine, base_dir, Settings())
     assert len(written) > 10
@@ -61,7 +61,7 @@ def test_only_what_log_files_tell_again_is_committed_without_a_sync(
     with LineageStore(database_url, settings=Settings()) as store:
         committed = watch_commits(store.engine)
         store.ingest(base_dir)
-        store.annotate(base_dir, "./job", remark="good")
+        store.job((base_dir, "./job")).annotate(remark="good")
     synced, unsynced = (
         {table for written, of_them in committed if of_them is which for table in written}
         for which in (True, False)

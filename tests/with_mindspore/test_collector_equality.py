@@ -150,7 +150,7 @@ def test_mindinsight_reads_our_files_as_the_store_does(sides: Sides, sqlite_url:
         scalars = {
             job: {tag: _samples(store, sides.ours, job, tag) for tag in tags["scalar"]}
             for job in (each.train_id for each in store.lineage.jobs(sides.ours))
-            if "scalar" in (tags := store.tags(sides.ours, job))
+            if "scalar" in (tags := store.job((sides.ours, job)).tags())
         }
     assert len(lineage) >= 15
     assert _comparable(lineage) == _comparable(theirs["lineage"])
@@ -158,7 +158,7 @@ def test_mindinsight_reads_our_files_as_the_store_does(sides: Sides, sqlite_url:
 
 
 def _samples(store: LineageStore, base_dir: Path, job: str, tag: str) -> list[list[float]]:
-    samples = store.scalars(base_dir, job, tag)
+    samples = store.job((base_dir, job)).scalars(tag)
     return [[int(step), float(value)] for step, value in zip(samples.steps, samples.values, strict=True)]
 
 

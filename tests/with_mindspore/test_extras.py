@@ -19,6 +19,6 @@ def test_samples_go_into_pandas_and_arrow_beside_mindspore(tmp_path: Path, sqlit
         record.record(1)
     with LineageStore(sqlite_url) as store:
         store.ingest(tmp_path)
-        found = store.scalars(tmp_path, "./job", "loss")
+        found = store.job((tmp_path, "./job")).scalars("loss")
     assert found.to_pandas()["value"].tolist() == [0.5]
     assert found.to_arrow().column("value").to_pylist() == [0.5]

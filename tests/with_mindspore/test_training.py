@@ -82,14 +82,14 @@ def test_a_condition_finds_the_job_by_its_metric(training: Training, store: Line
 
 
 def test_scalars_are_the_losses_of_the_training_loop(training: Training, store: LineageStore) -> None:
-    scalars = store.scalars(training.base_dir, "./small", "loss/auto")
+    scalars = store.job((training.base_dir, "./small")).scalars("loss/auto")
     np.testing.assert_array_equal(scalars.steps, sorted(training.losses))
     # The loop's losses are float32, as the file's are: equal, not close.
     np.testing.assert_array_equal(scalars.values, [training.losses[step] for step in sorted(training.losses)])
 
 
 def test_histograms_and_graph_of_the_training_are_there(training: Training, store: LineageStore) -> None:
-    plugins = set(store.tags(training.base_dir, "./small"))
+    plugins = set(store.job((training.base_dir, "./small")).tags())
     assert plugins >= {"scalar", "histogram", "graph"}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.api import combined, find_job, read_removal
+from lineage_store.api import combined, read_removal
 from lineage_store.cli.output import (
     Style,
     columns_option,
@@ -273,9 +273,9 @@ def _going(store: LineageStore, base_dir: str | None, confirm: bool) -> Iterator
 
 
 def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
-    place, train_id = find_job(store, job, base_dir, removed=True)
-    is_there = store.removal.restore(place, train_id)
-    click.echo(escaped(f"{train_id} is read again by the next ingest of {place}."))
+    found = store.job(job, base_dir=base_dir, removed=True)
+    is_there = store.removal.restore(found.base_dir, found.id)
+    click.echo(escaped(f"{found.id} is read again by the next ingest of {found.base_dir}."))
     if not is_there:
         session.note("Its log files are gone: it comes back only when one is there again.")
     return 0
@@ -308,11 +308,11 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
     lineage-store forget /shared/summaries/run_7
     lineage-store forget --yes /shared/old
     """
-    from lineage_store.api import real_path
+    from lineage_store.api import known_base_dirs
 
-    path = real_path(base_dir)
     with session.open_store(writes=True) as store:
-        found = store.base_dirs.holdings(path)
+        found = store.base_dirs.holdings(base_dir)
+        (path,) = known_base_dirs(store, [base_dir])
         what = _summary(found)
         if not (yes or agreed(f"Forget {path} ({what})? Its log files stay.")):
             session.note("No base dir was forgotten.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.api import combined, find_job
+from lineage_store.api import combined
 from lineage_store.cli.output import (
     PAGE_ROWS,
     Style,
@@ -127,7 +127,7 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
     lineage-store show ./run_7 --base-dir /shared/summaries --json
     """
     with session.open_store() as store:
-        report = store.job_report(*find_job(store, job, base_dir))
+        report = store.job(job, base_dir=base_dir).report()
     if as_json:
         write_json(asdict(report))
     else:
@@ -156,9 +156,9 @@ def annotate_verb(
     if label is None and remark is None:
         raise click.UsageError("Give --label, --remark, or both.")
     with session.open_store(writes=True) as store:
-        place, train_id = find_job(store, job, base_dir)
-        store.annotate(place, train_id, tag=label, remark=remark)
-    session.note(f"{train_id}: noted.")
+        found = store.job(job, base_dir=base_dir)
+        found.annotate(label=label, remark=remark)
+    session.note(f"{found.id}: noted.")
 
 
 def _print_report(report: JobReport) -> None:
@@ -396,7 +396,7 @@ def compare_verb(
     if len(jobs) < 2:
         raise click.UsageError("Name at least two jobs.")
     with session.open_store() as store:
-        table = store.compare([find_job(store, job, base_dir) for job in jobs], alike=not differing)
+        table = store.compare([store.job(job, base_dir=base_dir) for job in jobs], alike=not differing)
     rows = [
         (DIFFERS if len(set(map(repr, values))) > 1 else "", name, *values) for name, *values in table.rows
     ]

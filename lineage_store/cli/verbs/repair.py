@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from lineage_store import paths
-from lineage_store.api import find_job
 from lineage_store.cli.output import (
     Style,
     asked_columns,
@@ -131,10 +130,10 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     lineage-store reingest /shared/summaries/run_7
     """
     with session.open_store(writes=True) as store:
-        place, train_id = find_job(store, job, base_dir, removed=True)
+        found = store.job(job, base_dir=base_dir, removed=True)
         with session.working("Reading again"):
-            done = store.repair.reingest(place, train_id)
-        left = store.repair.problems_below(f"{place}/{train_id}")
+            done = found.reingest()
+        left = store.repair.problems_below(found.path)
     return _tell(session, done, left)
 
 
@@ -232,12 +231,11 @@ def verify_verb(session: Session, place: str | None, sample: int | None, as_json
 
 
 def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Iterator[FileVerdict]:
-    from lineage_store.api import real_path
+    from lineage_store.api import known_base_dirs
 
-    if place is None or str(real_path(place)) in list(store.base_dirs):
+    if place is None or known_base_dirs(store, [place]):
         return store.repair.verify(place, sample=sample)
-    base_dir, train_id = find_job(store, place)
-    return store.repair.verify(base_dir, train_id, sample=sample)
+    return store.job(place).verify(sample=sample)
 
 
 def _print(session: Session, verdict: FileVerdict) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from lineage_store.api import find_job
 from lineage_store.cli.output import Style, listing_given, listing_options, write_rows
 from lineage_store.cli.session import PATH, Session, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
@@ -46,7 +45,7 @@ def tags_verb(session: Session, job: str, base_dir: str | None, style: Style) ->
     lineage-store tags /shared/summaries/run_7 --json
     """
     with session.open_store() as store:
-        found = store.tags(*find_job(store, job, base_dir))
+        found = store.job(job, base_dir=base_dir).tags()
     write_rows(("plugin", "tag"), [(plugin, tag) for plugin, tags in found.items() for tag in tags], style)
 
 
@@ -68,7 +67,7 @@ def evaluations_verb(
     lineage-store evaluations ./run_7 accuracy --csv
     """
     with session.open_store() as store:
-        found = store.evaluations(find_job(store, job, base_dir), metric)
+        found = store.job(job, base_dir=base_dir).evaluations(metric)
     write_rows(found.columns, found.rows, style)
 
 
@@ -104,8 +103,9 @@ def scalars_verb(
             f"--plot draws and writes no rows: leave out {', '.join(given)}. --start and --stop say which steps."
         )
     with session.open_store() as store:
-        places = [find_job(store, job, base_dir) for job in jobs]
-        found = store.curves(places, tag, **chosen)
+        named = [store.job(job, base_dir=base_dir) for job in jobs]
+        places = [(job.base_dir, job.id) for job in named]
+        found = store.curves(named, tag, **chosen)
     if found.note:
         session.note(found.note)
     if drawn:
@@ -172,7 +172,7 @@ def images_verb(
     lineage-store images ./run_7 input_data/auto --to pictures --stop 100
     """
     with session.open_store() as store:
-        found = _all(partial(store.images, *find_job(store, job, base_dir), tag), chosen)
+        found = _all(partial(store.job(job, base_dir=base_dir).images, tag), chosen)
         return _write(session, found, Path(directory), "png", lambda each: each.read().png)
 
 
@@ -195,7 +195,7 @@ def histograms_verb(
     lineage-store histograms ./run_7 conv1.weight/auto --to buckets
     """
     with session.open_store() as store:
-        found = _all(partial(store.histograms, *find_job(store, job, base_dir), tag), chosen)
+        found = _all(partial(store.job(job, base_dir=base_dir).histograms, tag), chosen)
         return _write(session, found, Path(directory), "csv", _buckets)
 
 

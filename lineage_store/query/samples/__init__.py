@@ -12,7 +12,14 @@ from lineage_store.query.samples.payloads import (
     recorded_payloads,
     recorded_scalars,
 )
-from lineage_store.query.samples.scalars import Scalars, Series, find_series, scalars, step_bounds, tags
+from lineage_store.query.samples.scalars import (
+    Scalars,
+    Series,
+    find_scalars,
+    scalars,
+    step_bounds,
+    tags,
+)
 
 __all__ = [
     "Choose",
@@ -25,7 +32,7 @@ __all__ = [
     "Series",
     "count_payloads",
     "curves",
-    "find_series",
+    "find_scalars",
     "payloads",
     "recorded_payloads",
     "recorded_scalars",

@@ -94,11 +94,9 @@ class PayloadSample:
 
 def payloads(
     session: Session,
-    base_dir_path: str,
-    train_id: str,
+    job: tuple[str, str],
     job_id: int,
-    plugin: str,
-    tag: str,
+    wanted: tuple[str, str],
     *,
     start: int | None = None,
     stop: int | None = None,
@@ -108,9 +106,9 @@ def payloads(
     """Return the payloads of a tag from step `start` up to but not including `stop`, ascending, one for each step.
 
     Args:
-        base_dir_path, train_id: the place of the job's directory.
-        plugin: histogram, image, tensor, graph or landscape.
-        tag: with or without MindInsight's suffix; for a graph, the name of its log file.
+        job: the path of its base dir and its id, as the store has them: where the payloads' `read` finds the files.
+        wanted: the plugin (histogram, image, tensor, graph or landscape), and the tag, with or without MindInsight's
+            suffix; for a graph, the name of its log file.
         device: read only the files of this device; None reads all, and the later file name wins a step.
         limit: return the first so many; None: all.
 
@@ -120,11 +118,10 @@ def payloads(
         LineageParamValueError: there is no such plugin, or the limit is no positive number.
     """
     first, end = step_bounds(start, stop)
-    job, wanted = (base_dir_path, train_id), (plugin, tag)
     if limit is not None and not (isinstance(limit, int) and limit > 0):
         raise LineageParamValueError(f"limit = {limit!r} must be a whole number from 1 on, or None.")
     found: dict[int, PayloadSample] = {}
-    for of_file in _series(session, job_id, plugin, tag, device):
+    for of_file in _series(session, job_id, *wanted, device):
         some = payloads_of(session, job, of_file, wanted, first, end, limit)
         found |= {each.step: each for each in some}
         if (

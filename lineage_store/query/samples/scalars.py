@@ -12,11 +12,12 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, and_, bindparam, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, literal_column, select
 from sqlalchemy import Table as SqlTable
 
 from lineage_store import texts
@@ -25,6 +26,7 @@ from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.query.table import Column, Table, imported
 from lineage_store.store.database.session import Query, Session
+from lineage_store.store.database.sql import listed_rows, one_of_rows
 from lineage_store.store.schema.tables import (
     CURRENT_FILE,
     log_file,
@@ -239,18 +241,44 @@ def find_series(session: Session, job_id: int, plugin: str, tag: str, device: in
 
     Raises SampleNotFoundError, LineageParamTypeError.
     """
-    for spelling in _spellings(plugin, tag):
-        found = _of_tag(session, job_id, plugin, spelling)
-        if not found:
-            continue
-        of_device = [each for each in found if device is None or each.device == device]
-        if of_device:
-            return of_device
-        devices = sorted({str(each.device) for each in found})
-        raise SampleNotFoundError(
-            f"The {plugin} {tag!r} has no samples of device {device!r}; there are: {', '.join(devices)}."
-        )
-    raise _unknown(session, job_id, plugin, tag)
+    spelt = (_of_tag(session, job_id, plugin, spelling) for spelling in _spellings(plugin, tag))
+    found = next(filter(None, spelt), [])
+    of_device = [each for each in found if device is None or each.device == device]
+    if not of_device:
+        raise _not_found(session, job_id, plugin, tag, device, found)
+    return of_device
+
+
+def find_scalars(
+    session: Session,
+    wanted: Sequence[tuple[int, str] | None],
+    device: int | None,
+    *,
+    skip_unknown: bool = False,
+) -> list[Sequence[Series]]:
+    """Return the series of several scalars, each given by its job and tag, in one statement; None has none.
+
+    `skip_unknown`: an unknown tag has none either. Raises as `find_series`.
+    """
+    spelt: dict[tuple[int, str] | None, list[tuple[int, str]]] = {
+        each: [(each[0], spelling) for spelling in _spellings(SCALAR, each[1])]
+        for each in wanted
+        if each is not None
+    }
+    keys = {(job_id, texts.key(tag)) for names in spelt.values() for job_id, tag in names}
+    dialect = session.kind
+    by_name: dict[tuple[int, str], list[Series]] = {}
+    for job_id, tag, number, name, *rest in session.rows(
+        Query(_of_tags(dialect)), **listed_rows(dialect, 2, keys)
+    ):
+        by_name.setdefault((job_id, tag), []).append(Series(job_id, number, texts.from_stored(name), *rest))
+    found: list[Sequence[Series]] = []
+    for each in wanted:
+        of_tag = next((by_name[name] for name in spelt.get(each, ()) if name in by_name), [])
+        found.append([series for series in of_tag if device is None or series.device == device])
+        if each is not None and not found[-1] and not skip_unknown:
+            raise _not_found(session, each[0], SCALAR, each[1], device, of_tag)
+    return found
 
 
 def step_bounds(start: int | None, stop: int | None) -> tuple[int | None, int | None]:
@@ -283,23 +311,42 @@ def _of_tag(session: Session, job_id: int, plugin: str, tag: str) -> list[Series
     return [Series(job_id, number, texts.from_stored(name), *rest) for number, name, *rest in rows]
 
 
-_OF_TAG = Query(
+_SERIES = (
     select(series.c.series_no, log_file.c.name, log_file.c.format, series.c.device, series.c.superseded_from)
     .add_columns(series.c.sample_count, series.c.first_step, series.c.last_step, log_file.c.file_time)
     .add_columns(series.c.earliest_wall_time, series.c.thinned_count)
     .join(log_file, of_file(series))
-    .where(
+    .where(CURRENT_FILE)
+    .order_by(log_file.c.file_time, log_file.c.name)
+)
+_OF_TAG = Query(
+    _SERIES.where(
         series.c.job_id == bindparam("of_job"),
         series.c.plugin == bindparam("of_plugin"),
         series.c.tag_key == bindparam("of_key"),
         series.c.tag == bindparam("of_tag"),
-        CURRENT_FILE,
     )
-    .order_by(log_file.c.file_time, log_file.c.name)
 )
 
 
-def _unknown(session: Session, job_id: int, plugin: str, tag: str) -> SampleNotFoundError:
+@cache
+def _of_tags(dialect: str) -> Select[Any]:
+    """Select the series of scalars of jobs and keys of tags, with job and tag."""
+    wanted = one_of_rows(dialect, [series.c.job_id, series.c.tag_key])
+    shown = select(series.c.job_id, series.c.tag, *_SERIES.selected_columns).join(log_file, of_file(series))
+    ordered = shown.order_by(series.c.job_id, log_file.c.file_time, log_file.c.name)
+    return ordered.where(CURRENT_FILE, series.c.plugin == literal_column(f"'{SCALAR}'"), wanted)
+
+
+def _not_found(
+    session: Session, job_id: int, plugin: str, tag: str, device: int | None, found: Sequence[Series]
+) -> SampleNotFoundError:
+    """Return the error for a tag that is unknown, or has no samples of this device; `found`: all of its series."""
+    if found:
+        devices = sorted({str(each.device) for each in found})
+        return SampleNotFoundError(
+            f"The {plugin} {tag!r} has no samples of device {device!r}; there are: {', '.join(devices)}."
+        )
     known = tags(session, job_id)
     names = known.get(plugin, [])
     close = get_close_matches(tag, names, n=_SHOWN_NAMES, cutoff=0.4) or names[:_SHOWN_NAMES]

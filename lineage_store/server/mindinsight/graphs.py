@@ -80,7 +80,7 @@ def _graph(site: Site, query: Query) -> tuple[PayloadSource, Mode]:
     if not tags or (tag is not None and tag not in tags):
         raise _NO_GRAPH
     wanted = (tag or tags[0]).removesuffix(OPTIMIZED)
-    return site.store.graphs(site.base_dir, job.train_id, wanted)[-1].source, mode
+    return site.of(job.train_id).graphs(wanted)[-1].source, mode
 
 
 def _shown(source: PayloadSource, mode: Mode, title: str, find: Find, *arguments: Any) -> Content:

@@ -27,7 +27,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lineage_store.api import LineageStore, real_path
+from lineage_store.api import LineageStore, known_base_dirs
 from lineage_store.errors import (
     ConfigError,
     MindInsightException,
@@ -198,7 +198,9 @@ class _Paths:
             site = self._site(store)
             lineages.require_lineage(site, train_id)
             if annotation:
-                self._state.annotate(site.base_dir, train_id, **annotation)
+                self._state.annotate(
+                    (site.base_dir, train_id), annotation.get("tag"), annotation.get("remark")
+                )
 
         await ask.change(annotate)
         return Content(compact_json({"status": "success"}))
@@ -206,11 +208,8 @@ class _Paths:
     def _site(self, store: LineageStore) -> Site:
         """Return the first base dir of the settings that the store knows; if they name none, the store's first."""
         settings = self._state.settings
-        known = list(store.base_dirs)
-        wanted = [path for each in settings.base_dirs if (path := str(real_path(each))) in known]
-        if not settings.base_dirs:
-            wanted = known
-        return Site(store, next(iter(wanted), ""), settings.mindinsight_limits, self._opened)
+        known = known_base_dirs(store, settings.base_dirs) if settings.base_dirs else list(store.base_dirs)
+        return Site(store, next(iter(known), ""), settings.mindinsight_limits, self._opened)
 
 
 async def _read_required(request: Request) -> Any:

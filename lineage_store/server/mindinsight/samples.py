@@ -79,7 +79,7 @@ def in_process(
 
 def kept_scalars(site: Site, job: SiteJob, tag: str) -> list[tuple[float, int, float]]:
     """Return the kept samples (wall time in unix s, step, value) of a scalar; `tag` as in the store."""
-    recorded = site.store.recorded_scalars(site.base_dir, job.train_id, tag)
+    recorded = site.of(job.train_id).recorded(tag)
     files = [(part.file_time, part.log_file, part.samples.steps) for part in recorded]
     found = []
     for part, index in _kept(files, SAMPLES[SCALAR] * site.limits):
@@ -102,9 +102,7 @@ def kept_payloads(
         files = [(part.file_time, part.log_file, part.samples) for part in recorded]
         return _kept(files, SAMPLES[plugin] * site.limits)
 
-    return located(
-        site.store.recorded_payloads(site.base_dir, job.train_id, plugin, tag, choose, most_long=most_long)
-    )
+    return located(site.of(job.train_id).recorded_payloads(plugin, tag, choose, most_long=most_long))
 
 
 def stored_tag(job: SiteJob, plugin: str, tag: str, otherwise: RefusedError) -> str:
@@ -254,7 +252,7 @@ def get_image(site: Site, query: Query) -> Content | Decoding:
     samples = kept_payloads(site, job, IMAGE, stored)
     found = samples[-1:] if step == NEWEST else [sample for sample in samples if sample.step == step]
     if not found:
-        found = located(site.store.images(site.base_dir, train_id, stored, start=step, stop=step + 1))
+        found = located(site.of(train_id).images(stored, start=step, stop=step + 1))
     if not found:
         raise nothing_of(IMAGE, "Can not find the step with given train job id and tag.")
     return in_process(_shown, found[:1], found[0])

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from lineage_store.api import Job as StoredJob
 from lineage_store.api import LineageStore
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.server.mindinsight import protocol
@@ -94,6 +95,10 @@ class Site:
         if found is None:
             raise protocol.unknown_job(otherwise)
         return found
+
+    def of(self, train_id: str) -> StoredJob:
+        """Return what the store knows of a job."""
+        return StoredJob(self.store, (self.base_dir, train_id))
 
     def lineage_of(self, train_id: str, part: str) -> dict[str, Any] | None:
         """Return the part `model` or `dataset` of a job's lineage, or None if the job recorded none."""

@@ -69,7 +69,7 @@ def _at_step(site: Site, job: SiteJob, tag: str, query: Query) -> KeptPayload:
     step = protocol.integer_of("step", step_text)
     found = [each for each in kept_payloads(site, job, TENSOR, tag) if each.step == step]
     if not found:
-        found = located(site.store.tensors(site.base_dir, job.train_id, tag, start=step, stop=step + 1))
+        found = located(site.of(job.train_id).tensors(tag, start=step, stop=step + 1))
     if not found:
         raise _not_kept(f"this step: {step} data may has been dropped.")
     return found[0]

@@ -9,13 +9,13 @@ from typing import Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from lineage_store.api import LineageStore
+from lineage_store.api import Job, LineageStore
 from lineage_store.findings import Finding
 from lineage_store.plain_values import for_json
 from lineage_store.server.asking import Ask, JsonResponse, unless_known
 from lineage_store.server.guard import refuse_remarks
 from lineage_store.server.own import models
-from lineage_store.server.own.names import Job, key_of
+from lineage_store.server.own.names import Named, key_of
 from lineage_store.server.refusals import docs_of
 from lineage_store.texts import to_stored
 
@@ -23,13 +23,13 @@ router = APIRouter(prefix="/jobs/{base}", tags=["jobs"])
 
 
 @router.get("/{name:job}/tags", response_model=models.TagsAnswer)
-async def list_tags(ask: Ask, job: Job, series: bool = True) -> Response:
+async def list_tags(ask: Ask, named: Named, series: bool = True) -> Response:
     """What the job recorded step by step; its series too, which takes longer."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
-        place = job.place(store)
-        found = _rows(store.job_report(*place, parts=["series"]).series) if series else []
-        return {"tags": store.tags(*place), "series": found}
+        found = Job(store, named)
+        rows = _rows(found.report(parts=["series"]).series) if series else []
+        return {"tags": found.tags(), "series": rows}
 
     return await unless_known(ask, answer)
 
@@ -37,43 +37,40 @@ async def list_tags(ask: Ask, job: Job, series: bool = True) -> Response:
 @router.get("/{name:job}/lineage")
 async def get_job_lineage(
     ask: Ask,
-    job: Job,
+    named: Named,
     keys: list[str] | None = Query(None, description="Parts of it; none: all but user_defined."),  # noqa: B008
 ) -> dict[str, Any]:
     """What was trained, on what, with which result, in the shape of MindInsight 0.7."""
     return await unless_known(  # type: ignore[return-value]  # FastAPI takes both
-        ask, lambda store: for_json(store.get_lineage(*job.place(store), keys))
+        ask, lambda store: for_json(Job(store, named).lineage(keys))
     )
 
 
 @router.get("/{name:job}/evaluations", response_model=models.EvaluationsAnswer)
-async def list_evaluations(ask: Ask, job: Job) -> Response:
+async def list_evaluations(ask: Ask, named: Named) -> Response:
     """What every evaluation measured."""
-    return await unless_known(ask, lambda store: {"metrics": _rows(store.evaluation_rows(*job.place(store)))})
+    return await unless_known(ask, lambda store: {"metrics": _rows(Job(store, named).evaluation_rows())})
 
 
 @router.get("/{name:job}/files", response_model=models.FilesAnswer)
-async def list_files(ask: Ask, job: Job) -> Response:
+async def list_files(ask: Ask, named: Named) -> Response:
     """The job's log files, and how far they are read."""
-    return await unless_known(
-        ask,
-        lambda store: {"files": _rows(store.job_report(*job.place(store), parts=["log_files"]).log_files)},
-    )
+    return await unless_known(ask, lambda store: {"files": _rows(Job(store, named).files())})
 
 
 @router.put("/{name:job}/annotation", status_code=204)
-async def put_annotation(ask: Ask, job: Job, annotation: models.AnnotationBody) -> None:
+async def put_annotation(ask: Ask, named: Named, annotation: models.AnnotationBody) -> None:
     """Put a label or a remark on the job, for good; what is left out stays as it is."""
     refuse_remarks(ask.request)
-    await ask.change(lambda store: ask.state.annotate(*job.place(store), **annotation.model_dump()))
+    await ask.change(lambda _: ask.state.annotate(named, annotation.tag, annotation.remark))
 
 
 @router.get("/{name:job}", response_model=models.JobReportAnswer)
-async def get_job(ask: Ask, job: Job) -> Response:
+async def get_job(ask: Ask, named: Named) -> Response:
     """Everything about one job but what it recorded step by step."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
-        report = store.job_report(*job.place(store), parts=["metrics", "user_info", "problems"])
+        report = Job(store, named).report(parts=["metrics", "user_info", "problems"])
         return {
             "job": for_json(report.job),
             "metrics": _rows(report.metrics),

@@ -7,20 +7,15 @@ that is not Unicode has the same escapes as in the database.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import Depends, Path
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from lineage_store.api import LineageStore
-from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.texts import from_stored, to_stored
+from lineage_store.api import JobUrl, LineageStore, no_such_key
+from lineage_store.texts import to_stored, url_key
 
-_KEY_DIGITS = 12
 _Base = Annotated[str, Path(description="Key of a base dir, as `GET base-dirs` lists it.")]
 _Name = Annotated[
     str,
@@ -40,41 +35,25 @@ class _JobName(PathConvertor):
 register_url_convertor("job", _JobName())
 
 
-@lru_cache(maxsize=1024)
 def key_of(base_dir: str) -> str:
     """Return a base dir's key in URLs, which depends on its path alone."""
-    return hashlib.sha256(to_stored(base_dir).encode()).hexdigest()[:_KEY_DIGITS]
+    return url_key(to_stored(base_dir))
 
 
 def base_dir_of(store: LineageStore, key: str) -> str:
     """Return the path of a key's base dir. Raises LineageParamSummaryPathError."""
     known = {key_of(base_dir): base_dir for base_dir in list(store.base_dirs)}
     if key not in known:
-        raise LineageParamSummaryPathError(
-            f"The store knows no base dir with the key {key!r}.",
-            hint=f"Known keys: {', '.join(known) or 'none'}.",
-        )
+        raise no_such_key(key, known)
     return known[key]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedJob:
-    """A job as a URL names it."""
-
-    base: str
-    name: str
-
-    def place(self, store: LineageStore) -> tuple[str, str]:
-        """Return its base dir and train id. Raises LineageParamSummaryPathError."""
-        return base_dir_of(store, self.base), f"./{from_stored(self.name.removesuffix('/'))}"
+async def _named(base: _Base, name: _Name) -> JobUrl:
+    return JobUrl(base, name)
 
 
-async def _named_job(base: _Base, name: _Name) -> NamedJob:
-    return NamedJob(base, name)
-
-
-Job = Annotated[NamedJob, Depends(_named_job)]
-"""The parameter of an endpoint below `{base}/{name:job}`."""
+Named = Annotated[JobUrl, Depends(_named)]
+"""The parameter of an endpoint below `{base}/{name:job}`; `Job(store, named)` is the job."""
 
 
 def url_of(base_dir: str, train_id: str) -> str:

@@ -5,14 +5,14 @@ A payload is read from its log file in a process of `server/decoding.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from lineage_store.api import LineageStore
+from lineage_store.api import Job, JobUrl, LineageStore
 from lineage_store.api.job import Chosen
 from lineage_store.api.reports import Curve, PayloadSample
 from lineage_store.errors import SampleNotFoundError
@@ -21,24 +21,18 @@ from lineage_store.plugins import GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, TENSOR
 from lineage_store.server.asking import Ask, JsonResponse, unless_known
 from lineage_store.server.decoding import Decoding, numbers, to_json
 from lineage_store.server.own import models, payload_forms
-from lineage_store.server.own.names import Job, NamedJob
+from lineage_store.server.own.names import Named
 from lineage_store.texts import from_stored, to_stored
 
 router = APIRouter(tags=["samples"])
 
-LISTS: Mapping[str, Callable[..., list[PayloadSample]]] = {
-    HISTOGRAM: LineageStore.histograms,
-    IMAGE: LineageStore.images,
-    TENSOR: LineageStore.tensors,
-    GRAPH: LineageStore.graphs,
-    LANDSCAPE: LineageStore.landscapes,
-}
+LISTED = (HISTOGRAM, IMAGE, TENSOR, GRAPH, LANDSCAPE)
 _FORMS = {
     "application/json": {"schema": {}},
     "image/png": models.BINARY,
     "application/octet-stream": models.BINARY,
 }
-_WORDS = "|".join(LISTS)
+_WORDS = "|".join(LISTED)
 Plugin = Annotated[str, Query(pattern=f"^({_WORDS})$", description="The sort of payload.")]
 Tag = Annotated[str, Query(description="Of a graph: the name of its log file.")]
 Device = Annotated[int | None, Query(description="Only of this device.")]
@@ -47,7 +41,7 @@ Device = Annotated[int | None, Query(description="Only of this device.")]
 @router.get("/payloads/{base}/{name:job}", response_model=models.PayloadsAnswer)
 async def list_payloads(
     ask: Ask,
-    job: Job,
+    named: Named,
     plugin: Plugin,
     tag: Tag,
     device: Device = None,
@@ -58,13 +52,10 @@ async def list_payloads(
     """What is known of the payloads of a tag, ascending by step; `count` tells how many there are."""
 
     def answer(store: LineageStore) -> dict[str, Any]:
-        place, name, chosen = (
-            job.place(store),
-            from_stored(tag),
-            Chosen(start=start, stop=stop, device=device),
-        )
-        found = LISTS[plugin](store, *place, name, **chosen, limit=limit)
-        count = len(found) if len(found) < limit else store.count_payloads(*place, plugin, name, **chosen)
+        job, name = Job(store, named), from_stored(tag)
+        chosen = Chosen(start=start, stop=stop, device=device)
+        found = job.payloads(plugin, name, **chosen, limit=limit)
+        count = len(found) if len(found) < limit else job.count_payloads(plugin, name, **chosen)
         return {"count": count, "payloads": list(map(_described, found))}
 
     return await unless_known(ask, answer)
@@ -73,7 +64,7 @@ async def list_payloads(
 @router.get("/payload/{base}/{name:job}", response_class=Response, responses={200: {"content": _FORMS}})
 async def get_payload(
     ask: Ask,
-    job: Job,
+    named: Named,
     plugin: Plugin,
     tag: Tag,
     step: int,
@@ -88,8 +79,8 @@ async def get_payload(
     wanted = payload_forms.checked_form(plugin, form)
 
     def answer(store: LineageStore) -> Decoding:
-        of_step = {"start": step, "stop": step + 1, "device": device}
-        found = LISTS[plugin](store, *job.place(store), from_stored(tag), **of_step)
+        of_step = Chosen(start=step, stop=step + 1, device=device)
+        found = Job(store, named).payloads(plugin, from_stored(tag), **of_step)
         if not found:
             raise SampleNotFoundError(
                 f"The {plugin} {tag!r} has no step {step}.", hint="GET payloads/… lists its steps."
@@ -146,9 +137,7 @@ async def get_curves(ask: Ask, question: models.SeriesBody) -> Response:
 
 
 def _curves(store: LineageStore, question: models.SeriesBody) -> Sequence[Curve]:
-    named = [
-        (*NamedJob(each.base, each.name).place(store), from_stored(each.tag)) for each in question.series
-    ]
+    named = [(JobUrl(each.base, each.name), from_stored(each.tag)) for each in question.series]
     return store.buckets(
         named,
         start=question.start,

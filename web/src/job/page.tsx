@@ -136,7 +136,7 @@ function Overview({ job }: TabProps) {
 }
 
 function python(base_dir: string, train_id: string): string {
-  return `from lineage_store import LineageStore\n\nwith LineageStore() as store:\n    store.get_lineage(${JSON.stringify(base_dir)}, ${JSON.stringify(train_id)})\n    store.scalars(${JSON.stringify(base_dir)}, ${JSON.stringify(train_id)}, "TAG")`;
+  return `from lineage_store import LineageStore\n\nwith LineageStore() as store:\n    job = store.job((${JSON.stringify(base_dir)}, ${JSON.stringify(train_id)}))\n    job.lineage()\n    job.scalars("TAG")`;
 }
 
 function sql(base_dir: string, train_id: string): string {
