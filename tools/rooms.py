@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store.database": BASE,
     "store.schema": BASE | {"store.database"},
     "store.records": BASE,
-    "store.clock": BASE | {"store.schema"},
+    "store.clock": BASE | {"store.schema", "store.database"},
     "store.catalog": BASE | STORE,
     "store.writes": BASE | STORE | {"store.catalog"},
     "store.admin": BASE | STORE,
