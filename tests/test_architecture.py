@@ -20,7 +20,6 @@ PACKAGE = Path(__file__).parent.parent / "lineage_store"
 
 LOOKS_PATHS_UP = {
     "api.administration",
-    "api.job",
     "api.mindinsight",
     "api.store",
     "operations.base_dirs",

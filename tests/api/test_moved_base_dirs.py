@@ -112,7 +112,7 @@ def on_disk(url: str, base_dir: Path) -> dict[str, object]:
         (image,) = job.images("picture")
         return {
             "image": image.read().png,
-            "why": (store.repair.repair.why(base_dir / "a"), job.why(), store.why(base_dir)),
+            "why": (store.repair.why(base_dir / "a"), job.why(), store.repair.why(base_dir)),
             "verify": [list(store.repair.verify(base_dir)), list(job.verify())],
             "seed": get_summary_lineage(base_dir / "a", store=store),
         }

@@ -291,7 +291,7 @@ def test_a_daemon_carries_them_out_and_reads_on(engine: Engine, database_url: st
         wait_until(lambda: jobs(engine) == numbered(0, 1, 2, 3, 4, 5))
         with LineageStore(database_url) as by_hand:
             by_hand.job((place, "./job_0")).annotate(label=1)
-        running.reload("settings read again", **told(place, jobs=2))
+        running.reload("settings reloaded", **told(place, jobs=2))
         wait_until(lambda: jobs(engine) == numbered(0, 4, 5) and not any(left_behind(engine)))
         (said,) = running.says("jobs removed")
         assert (said["jobs"], said["by"]) == (3, {"keep_jobs = 2": 3})
