@@ -46,7 +46,7 @@ MUSTS: Mapping[str, float] = {
     **dict(zip(JOURNEYS, (42, 22, 13, 22), strict=True)),
 }
 """Every measure, and what it must be at most. For a journey it is the number of modules."""
-CHANGES = ("CommitWatch", "Follower", "Now", "Watcher")
+CHANGES = ("CommitWatch", "ChangeFollower", "Now", "Watcher")
 """Classes that watch the store for changes. They give answers their token, which is no part of the way to a job."""
 _CONDITION = {
     "optimizer": {"eq": "Momentum"},

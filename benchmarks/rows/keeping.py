@@ -24,7 +24,7 @@ from benchmarks.measuring import Bound, Row, Samples, Sizes, Timed, alternate, s
 from benchmarks.rows.growth import UNTIMED, add_base_dir, store_of
 from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
-from lineage_store.operations.store_copy import copy_store
+from lineage_store.operations.store_copy import copy_contents
 from lineage_store.store.database.db import sqlite_path
 from lineage_store.store.database.session import Session
 from lineage_store.store.schema.upgrade import upgrade
@@ -82,7 +82,7 @@ def _copy(database: Database, sizes: Sizes) -> Samples:
     store = store_of(database, sizes.copied_samples // _SAMPLES_OF_A_JOB, _SAMPLES_OF_A_JOB)
     source, to = store.engine.url.render_as_string(hide_password=False), _OTHER[database]
     plainly = _into_postgresql if to == "postgresql" else _into_sqlite
-    ours = _copied(to, partial(copy_store, source), lambda _: None)
+    ours = _copied(to, partial(copy_contents, source), lambda _: None)
     found = alternate(ours, _copied(to, partial(plainly, source), upgrade), min(3, sizes.repetitions))
     rate = sizes.copied_samples / min(found.ours)
     return Samples(found.ours, found.baseline, f"{sizes.copied_samples:,} samples, {rate:,.0f} a second")

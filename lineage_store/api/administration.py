@@ -26,7 +26,7 @@ from lineage_store.store.schema.upgrade import HEAD as HEAD
 
 if TYPE_CHECKING:
     from lineage_store.ingest.daemon.status_file import DaemonStatus
-    from lineage_store.operations.backup import Restored
+    from lineage_store.operations.backup import RestoredStore
     from lineage_store.operations.store_copy import StoreCopy
 
 
@@ -35,14 +35,14 @@ def database_url(settings: Settings) -> str:
     return settings.database_url or default_url()
 
 
-def shown_url(settings: Settings) -> str:
+def store_url_shown(settings: Settings) -> str:
     """Return the same URL without a password."""
     return db.safe_url(database_url(settings))
 
 
 def schema_found(settings: Settings) -> str | None:
     """Return the schema version of the database; None while it is empty. Raises NotAStoreError."""
-    return upgrade.current(database_url(settings))
+    return upgrade.current_version(database_url(settings))
 
 
 def check_schema(settings: Settings) -> None:
@@ -59,7 +59,7 @@ def upgrade_schema(settings: Settings, *, create: bool = True) -> None:
     Raises NotAStoreError, SchemaTooNewError, DatabaseUnavailableError.
     """
     url = database_url(settings)
-    if not create and upgrade.current(url) is None:
+    if not create and upgrade.current_version(url) is None:
         raise upgrade.no_store(url)
     upgrade.upgrade(url, allow_network_filesystem=settings.allow_network_filesystem)
 
@@ -84,8 +84,8 @@ def grant(
     with _engine(settings) as engine:
         upgrade.check(engine)
         if dry_run:
-            return list(wanted), roles.statements(engine, wanted)
-        left = roles.grant(engine, wanted)
+            return list(wanted), roles.grant_statements(engine, wanted)
+        left = roles.grant_roles(engine, wanted)
         return list(wanted), [left] if left else []
 
 
@@ -110,7 +110,7 @@ def distribute(settings: Settings, shards: int, *, dry_run: bool = False) -> Seq
 
     with _engine(settings) as engine:
         upgrade.check(engine)
-        return (distribution.planned if dry_run else distribution.distribute)(engine, shards)
+        return (distribution.planned if dry_run else distribution.distribute_samples)(engine, shards)
 
 
 def copy_store(
@@ -129,7 +129,7 @@ def copy_store(
     from lineage_store.operations import store_copy
 
     unsafe = settings.allow_network_filesystem
-    return store_copy.copy_store(
+    return store_copy.copy_contents(
         source_url, target_url, anew=anew, allow_network_filesystem=unsafe, told=told
     )
 
@@ -140,7 +140,7 @@ def restore(
     *,
     replace: bool = False,
     told: Callable[[str], None] = lambda _: None,
-) -> Restored:
+) -> RestoredStore:
     """Restore the store from a backup; `replace`: even if the store is not empty.
 
     Raises LineageStoreError, LeaseHeldError while an ingester leads, DatabaseUnavailableError while it is in use.
@@ -148,7 +148,7 @@ def restore(
     from lineage_store.operations import backup
 
     unsafe = settings.allow_network_filesystem
-    return backup.restore(
+    return backup.restore_backup(
         database_url(settings), real_path(file), replace=replace, allow_network_filesystem=unsafe, told=told
     )
 
@@ -170,7 +170,7 @@ def doctor(settings: Settings, paths: Sequence[PathLike]) -> Iterator[Finding]:
 
 def daemons(settings: Settings, base_dir: PathLike | None = None) -> Sequence[DaemonStatus]:
     """Return the status of the daemons of this host for one base dir, or for each; needs no answer of the database."""
-    return health.daemons(database_url(settings), None if base_dir is None else real_path(base_dir))
+    return health.daemon_statuses(database_url(settings), None if base_dir is None else real_path(base_dir))
 
 
 def findings_without_database(
@@ -178,7 +178,7 @@ def findings_without_database(
 ) -> Sequence[Finding]:
     """Return what is wrong with ingest while the store cannot be opened, including `error`."""
     path = None if base_dir is None else real_path(base_dir)
-    return health.findings_without_database(database_url(settings), path, error)
+    return health.findings_of_unopened(database_url(settings), path, error)
 
 
 def measures_without_store(settings: Settings, error: Exception) -> Measures:

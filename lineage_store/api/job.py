@@ -129,10 +129,10 @@ class Job:
             given, within = self._name.place, None
         if self._ref is not None:
             with suppress(TrainJobNotFoundError):  # it was read anew, or removed
-                (self._name,) = refs.names(session, [self._ref])
+                (self._name,) = refs.job_names(session, [self._ref])
                 return self._ref
         self._ref = refs.job(session, given, within)
-        (self._name,) = refs.names(session, [self._ref])
+        (self._name,) = refs.job_names(session, [self._ref])
         return self._ref
 
     # --- what it is, and what came of it ----------------------------------------------------------------------------

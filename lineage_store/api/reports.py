@@ -17,15 +17,15 @@ from lineage_store.operations.removal import RemovalPlan as RemovalPlan
 from lineage_store.operations.removal import Restored as Restored
 from lineage_store.operations.removal import ThinTotal as ThinTotal
 from lineage_store.operations.removal import Total as Total
-from lineage_store.operations.removal import total as total
+from lineage_store.operations.removal import total_of as total_of
 from lineage_store.operations.repair import Reread as Reread
 from lineage_store.operations.verify import FileVerdict as FileVerdict
 from lineage_store.operations.why import Verdict as Verdict
 from lineage_store.query.changes import MOST_CHANGES as MOST_CHANGES
 from lineage_store.query.changes import Change as Change
+from lineage_store.query.changes import ChangeFollower as ChangeFollower
 from lineage_store.query.changes import ChangeKind as ChangeKind
 from lineage_store.query.changes import ChangePage as ChangePage
-from lineage_store.query.changes import Follower as Follower
 from lineage_store.query.changes import Now as Now
 from lineage_store.query.export.exporting import ExportedFile as ExportedFile
 from lineage_store.query.export.exporting import ExportProgress as ExportProgress

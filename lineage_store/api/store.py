@@ -305,7 +305,7 @@ class LineageStore:
                 wanted = list(dict.fromkeys(ref for ref in known if ref is not None))
             else:
                 wanted = refs.jobs(session, jobs)
-            for ref, name in zip(wanted, refs.names(session, wanted), strict=True):
+            for ref, name in zip(wanted, refs.job_names(session, wanted), strict=True):
                 with suppress(*ignored):
                     found.append((name.place, samples.scalars(session, ref.job_id, tag, **chosen)))
             return curve_table(found)
@@ -348,7 +348,7 @@ class LineageStore:
         given, names = [job for job, _ in tags], [tag for _, tag in tags]
 
         def answer(session: Session) -> list[samples.Curve]:
-            known = refs.known_among(session, given) if skip_unknown else refs.each(session, given)
+            known = refs.known_among(session, given) if skip_unknown else refs.each_job(session, given)
             wanted = [
                 None if ref is None else (ref.job_id, tag) for ref, tag in zip(known, names, strict=True)
             ]
@@ -370,7 +370,7 @@ class LineageStore:
             @asked_again
             def begin() -> Answer:
                 return stack.enter_context(
-                    read_only_sql.run(self.opened.read_engine, statement, timeout_s=timeout_s)
+                    read_only_sql.run_statement(self.opened.read_engine, statement, timeout_s=timeout_s)
                 )
 
             yield begin()
@@ -627,13 +627,13 @@ class Lineage:
 
         Raises LineageSearchConditionParamError when no job has one of them; the message names the closest.
         """
-        from lineage_store.query.condition import named_by
+        from lineage_store.query.condition import names_asked
         from lineage_store.query.condition_dict import read_subject
-        from lineage_store.query.vocabulary import require
+        from lineage_store.query.vocabulary import require_known
 
         wanted = checked(condition, base_dir)
-        asked = [*named_by(wanted), *map(read_subject, names)]
-        self._opened.ask(lambda session: require(session, asked))
+        asked = [*names_asked(wanted), *map(read_subject, names)]
+        self._opened.ask(lambda session: require_known(session, asked))
 
     def jobs(
         self,

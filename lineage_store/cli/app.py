@@ -20,7 +20,7 @@ from typing import TextIO
 
 import click
 
-from lineage_store.cli.session import PATH, Session
+from lineage_store.cli.session import PATH, CliSession
 from lineage_store.errors import ExitCode, MindInsightException
 from lineage_store.program import handled
 from lineage_store.texts import escaped, meant, without_passwords
@@ -109,7 +109,7 @@ class _Verbs(click.Group):
 @click.version_option(package_name="lineage-store", prog_name=PROGRAM)
 @click.pass_obj
 def app(
-    session: Session,
+    session: CliSession,
     database: str | None,
     read_database: str | None,
     config_file: str | None,
@@ -134,7 +134,7 @@ def app(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program on these arguments (None: those of the process), and return its exit code."""
-    session = Session()
+    session = CliSession()
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -165,7 +165,7 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
-def _invoke(arguments: list[str], session: Session) -> object:
+def _invoke(arguments: list[str], session: CliSession) -> object:
     """Run the verb, and return what it returned. Unlike `click.Command.main`, let every error through."""
     if COMPLETION in os.environ:
         app.main(arguments, prog_name=PROGRAM)

@@ -19,7 +19,7 @@ import click
 
 from lineage_store.cli import tables
 from lineage_store.cli.session import refusal
-from lineage_store.cli.tables import Column, Layout, layout, records, shown
+from lineage_store.cli.tables import ShownColumn, TableLayout, cell_text, records, table_layout
 from lineage_store.plain_values import csv_text, for_csv, for_json, rows_for_csv
 from lineage_store.texts import escaped
 
@@ -155,7 +155,7 @@ def _write_table(columns: Sequence[str], rows: Iterable[Row], title: str | None)
     if title:
         click.echo(f"\n{escaped(title)}")
     room = _room()
-    if (fitting := layout(found, room)) is None:
+    if (fitting := table_layout(found, room)) is None:
         lines = list(records(found, room))
     else:
         lines = [*_heading(fitting, room), *fitting.rows()]
@@ -182,14 +182,14 @@ def write_pairs(pairs: Iterable[tuple[str, object]], *, title: str | None = None
     """Write names and values, one per line, below a title."""
     if title:
         click.echo(f"\n{escaped(title)}")
-    fields = [(escaped(name), shown(value)) for name, value in pairs]
+    fields = [(escaped(name), cell_text(value)) for name, value in pairs]
     for line in tables.pairs(fields, _room(), indent="  "):
         click.echo(line)
 
 
-def _column(name: str, values: Sequence[object]) -> Column:
+def _column(name: str, values: Sequence[object]) -> ShownColumn:
     is_numeric = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return Column(escaped(name), [shown(value) for value in values], is_numeric)
+    return ShownColumn(escaped(name), [cell_text(value) for value in values], is_numeric)
 
 
 def _room() -> int | None:
@@ -197,7 +197,7 @@ def _room() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _heading(table: Layout, room: int | None) -> list[str]:
+def _heading(table: TableLayout, room: int | None) -> list[str]:
     if room is None:
         return [table.heading()]
     from rich.console import Console

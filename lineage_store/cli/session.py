@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Session:
+class CliSession:
     """One run of the program."""
 
     database: str | None = None
@@ -71,7 +71,7 @@ class Session:
         return working(what, wanted=wanted and self.verbosity >= 0)
 
 
-pass_session = click.make_pass_decorator(Session)
+pass_session = click.make_pass_decorator(CliSession)
 
 
 def agreed(question: str, otherwise: str = "say --yes") -> bool:
@@ -152,7 +152,7 @@ def seconds(_context: click.Context, _option: click.Parameter, text: str | None)
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def one_of(words: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+def choice_of(words: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """Return a callback for an option that allows only these words."""
 
     def check(_context: click.Context, _option: click.Parameter, word: str | None) -> str | None:

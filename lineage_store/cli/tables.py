@@ -26,7 +26,7 @@ _SENTENCES = frozenset({"reason", "remedy", "meaning", "finding"})
 """Columns whose text is never cut."""
 
 
-def shown(value: object) -> str:
+def cell_text(value: object) -> str:
     """Return a value as a cell: `-` for None, times in UTC to the second, floats to six digits."""
     match value:
         case None:
@@ -44,7 +44,7 @@ def shown(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class ShownColumn:
     """A column of a table; `cells` are texts as `shown` returns them."""
 
     name: str
@@ -79,11 +79,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """The columns whose one value stands above the table, the columns of the table, and the widths of the latter."""
 
-    above: Sequence[Column]
-    table: Sequence[Column]
+    above: Sequence[ShownColumn]
+    table: Sequence[ShownColumn]
     widths: Sequence[int]
 
     def heading(self) -> str:
@@ -99,26 +99,26 @@ class Layout:
         return map(self._line, zip(*(column.cells for column in self.table), strict=True))
 
     def _line(self, cells: Iterable[str]) -> str:
-        placed = map(Column.placed, self.table, cells, self.widths)
+        placed = map(ShownColumn.placed, self.table, cells, self.widths)
         return GAP.join(placed).rstrip()
 
 
-def layout(columns: Sequence[Column], room: int | None) -> Layout | None:
+def table_layout(columns: Sequence[ShownColumn], room: int | None) -> TableLayout | None:
     """Lay out a table for lines of `room` characters (None: unlimited); return None if no readable table fits."""
     whole = [column.width for column in columns]
     if room is None or _total(whole) <= room or not any(column.cells for column in columns):
-        return Layout((), columns, whole)
+        return TableLayout((), columns, whole)
     varying = [column for column in columns if not column.is_constant]
     if not varying:
         return None
     for most in range(room, LEAST_TEXT - 1, -1):
         widths = [max(column.least, min(column.width, most)) for column in varying]
         if _total(widths) <= room:
-            return Layout([column for column in columns if column.is_constant], varying, widths)
+            return TableLayout([column for column in columns if column.is_constant], varying, widths)
     return None
 
 
-def records(columns: Sequence[Column], room: int | None) -> Iterator[str]:
+def records(columns: Sequence[ShownColumn], room: int | None) -> Iterator[str]:
     """Yield the lines of one record per row, as `pairs` does, with a blank line between records."""
     names = [column.name for column in columns]
     for number, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):

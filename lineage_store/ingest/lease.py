@@ -140,7 +140,7 @@ def is_known(engine: Engine, base_dir: Path) -> bool:
 def known_at(engine: Engine, base_dir_id: int) -> str | None:
     """Return the other base dir that has the most jobs in common with this one; None when there is none."""
     with reading(engine) as session:
-        paths = dict(registry.base_dirs(session))
+        paths = dict(registry.stored_base_dirs(session))
         same = registry.same_jobs(session, base_dir_id) if len(paths) > 1 else {}
     return from_stored(paths[max(same, key=lambda other: same[other])]) if same else None
 
@@ -211,7 +211,7 @@ def _neighbours(session: Session, base_dir: Path, besides: int | None = None) ->
     path = str(base_dir)
     return {
         other: registry.has_jobs(session, other_id)
-        for other_id, stored in registry.base_dirs(session)
+        for other_id, stored in registry.stored_base_dirs(session)
         if other_id != besides and _overlap(path, other := from_stored(stored))
     }
 

@@ -41,7 +41,7 @@ from lineage_store.store.database.db import apart, reading, writing
 from lineage_store.store.database.session import Session
 from lineage_store.store.leases import ALL, Lease, Shards, holder_name
 from lineage_store.store.writes import removal, thinning
-from lineage_store.store.writes.removal import Cause
+from lineage_store.store.writes.removal import RemovalCause
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def look_up_expired(
         if off_s is None:
             named = expired(session, base_dir_id, settings, now, limit=limit, shards=shards)
         noted = removal.noted_waiting(session, base_dir_id)
-        may_go = removal.may_go(session, base_dir_id, now) if named or noted.jobs else 0
+        may_go = removal.removable_by_policies(session, base_dir_id, now) if named or noted.jobs else 0
         count = count_expired(session, base_dir_id, settings, now) if named or noted.jobs else 0
     waiting = noted.jobs if off_s is not None else max(0, count - may_go)
     if noted != (waiting, off_s):
@@ -88,7 +88,7 @@ def take_out_of_sight(
     lead: Lease,
     leaving: Lease,
     named: Sequence[Expired],
-    cause: Cause,
+    cause: RemovalCause,
     number: int | None = None,
 ) -> tuple[list[Expired], int | None]:
     """Take those of the `named` jobs out of sight that have not changed since they were named, as many as may go.
@@ -109,10 +109,10 @@ def take_out_of_sight(
         return removal.begin_unchanged(session, *places, mine, cause, now, number)
 
 
-def policy_cause(named: Sequence[Expired], *, confirmed: bool = False) -> Cause:
+def policy_cause(named: Sequence[Expired], *, confirmed: bool = False) -> RemovalCause:
     """Return the cause of a removal by policies."""
     reason = BY_POLICY + ", ".join(sorted({job.policy for job in named}))
-    return Cause(reason, holder_name(), by_policy=True, confirmed=confirmed)
+    return RemovalCause(reason, holder_name(), by_policy=True, confirmed=confirmed)
 
 
 def remove_rows(
@@ -136,7 +136,7 @@ def remove_rows(
         with writing_under(engine, leaving) as (session, _):
             more = removal.remove_part(session, leaving.base_dir_id, rows_at_a_time)
         rest(monotonic() - began)
-    partitioning.drop_vacated(engine)
+    partitioning.drop_vacated_partitions(engine)
 
 
 # ---- Thinning of series, each in a transaction of its own, under the lease of their base dir
@@ -214,7 +214,7 @@ class Retention:
         self._thread: threading.Thread | None = None
         self._named: deque[Expired] = deque()
         self._leaving: Lease | None = None
-        self._cause = Cause("", holder_name(), by_policy=True)
+        self._cause = RemovalCause("", holder_name(), by_policy=True)
         self._number: int | None = None
         """The number of the removal under way, once a job has gone."""
         self._due, self._removed, self._ended = 0.0, Counter[str](), threading.Event()

@@ -111,7 +111,9 @@ class Contents:
 
 def contents(engine: Engine, archive: Path) -> Contents:
     """Read an archive's table of contents. Raises LineageStoreError if it is no archive of a store."""
-    lines = client_programs.run(engine, "pg_restore", "--list", str(archive), connects=False).split("\n")
+    lines = client_programs.run_program(engine, "pg_restore", "--list", str(archive), connects=False).split(
+        "\n"
+    )
     owner = _owner(lines)
     entries = [_entry(line, owner) for line in lines if line and not line.startswith(";")]
     tables = {entry.name: entry.schema for entry in entries if entry.kind == "TABLE"}
@@ -156,7 +158,7 @@ def _entry(line: str, owner: str) -> Entry:
 
 def _is_ours(entry: Entry) -> bool:
     """Return whether a store has an object of this kind and name, as a partitioned one and while that changes."""
-    names, (table, _, part) = attestation.names(VERSION_TABLE), entry.name.partition(" ")
+    names, (table, _, part) = attestation.attested_names(VERSION_TABLE), entry.name.partition(" ")
     match entry.kind:
         case "TABLE" | "TABLE DATA" | "TABLE ATTACH":
             return _stored_in(entry.name) is not None
@@ -226,7 +228,7 @@ def version(engine: Engine, archive: Path, found: Contents) -> str:
     return versions[0]
 
 
-def grants(engine: Engine, archive: Path, found: Contents) -> set[tuple[str, str, str]]:
+def archived_grants(engine: Engine, archive: Path, found: Contents) -> set[tuple[str, str, str]]:
     """Return each privilege on a table or view of ours that an archive grants: role, relation, privilege."""
     if not found.granting:
         return set()
@@ -262,7 +264,7 @@ def changed(engine: Engine, archive: Path, found: Contents) -> tuple[str, ...]:
     plain = ("--no-owner", "--no-privileges")
     with _script(engine, archive, wanted, only=plain) as script:
         theirs = b"".join(_lines(script)).decode(errors="replace")
-    ours = client_programs.run(engine, "pg_dump", "--schema-only", *plain)
+    ours = client_programs.run_program(engine, "pg_dump", "--schema-only", *plain)
     if _MAJORS.findall(theirs) != _MAJORS.findall(ours):
         return ()
     place = {entry.schema for entry in wanted}
@@ -292,7 +294,7 @@ def _definitions(script: str, schemas: Set[str]) -> Mapping[tuple[str, str], str
     return {(kind, name): re.split(r"\n(?:--\n|SET |\\)", words)[0].strip() for name, kind, words in texts}
 
 
-def load(
+def load_archive(
     session: Session,
     engine: Engine,
     archive: Path,

@@ -56,7 +56,7 @@ _NAME_ONE = "Name what `lineage-store backup` wrote of a store in the same kind 
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredStore:
     """The contents of a restored store."""
 
     jobs: int
@@ -91,7 +91,7 @@ def backup(
             told("checking")
             _check_file(new.path, target)
         else:
-            client_programs.run(engine, "pg_dump", "--format=custom", into=new.file)
+            client_programs.run_program(engine, "pg_dump", "--format=custom", into=new.file)
             archives.contents(engine, new.path)
     return target.stat().st_size
 
@@ -114,14 +114,14 @@ def _copy_file(source: Path, target: Path, told: Callable[[str], None]) -> None:
         writer.execute("PRAGMA journal_mode = DELETE")
 
 
-def restore(
+def restore_backup(
     url: str,
     source: Path,
     *,
     replace: bool = False,
     allow_network_filesystem: bool = False,
     told: Callable[[str], None] = lambda _: None,
-) -> Restored:
+) -> RestoredStore:
     """Restore the store at a URL from a backup; `replace` allows to replace existing contents.
 
     Raises LineageStoreError if the file is no backup of this kind of database, or if the store has contents and
@@ -148,7 +148,7 @@ def restore(
         with reading(engine) as session:
             jobs = session.value(select(func.count()).select_from(train_job))
             last = session.value(select(func.max(ingest_cycle.c.finished_at)))
-        return Restored(jobs, last, left, own, rights)
+        return RestoredStore(jobs, last, left, own, rights)
     finally:
         engine.dispose()
 
@@ -218,7 +218,7 @@ def _refuse_laid_out(engine: Engine) -> None:
 def _has_contents(engine: Engine) -> bool:
     """Return whether the store has a base dir. Raises LeaseHeldError while an ingester leads one."""
     with reading(engine) as session:
-        for number, _ in registry.base_dirs(session):
+        for number, _ in registry.stored_base_dirs(session):
             leases.last(session, number)
         return any_row(session, base_dir)
 
@@ -278,7 +278,7 @@ def _copy_rows(source: Path, target: Path, told: Callable[[str], None]) -> None:
 def _check_file(path: Path, named: Path) -> None:
     """Raise LineageStoreError, naming the file `named`, unless `path` is an undamaged store of a known version."""
     try:
-        version = upgrade.current(f"sqlite:///{path}")
+        version = upgrade.current_version(f"sqlite:///{path}")
     except NotAStoreError:
         version = None
     if version is None:
@@ -337,7 +337,7 @@ def _restore_database(
                 partitions.cut_empty(session, found.by_jobs)
                 partitions.create_functions(session)
                 attestation.mark(session, upgrade.VERSION_TABLE)
-            archives.load(
+            archives.load_archive(
                 session,
                 engine,
                 archive,
@@ -352,7 +352,11 @@ def _restore_database(
             f"The store {safe_url(url)} cannot be restored from {archive}: {words}.",
             hint="It is as it was. Is the archive whole, and does this user own the tables?",
         ) from error
-    rights = roles.put_back(engine, archives.grants(engine, archive, found), found.owner) if is_new else ()
+    rights = (
+        roles.put_back(engine, archives.archived_grants(engine, archive, found), found.owner)
+        if is_new
+        else ()
+    )
     return tuple(map(str, found.own)), rights
 
 

@@ -64,12 +64,12 @@ class BaseDirs:
 
     def __iter__(self) -> Iterator[str]:
         """Yield the paths of all base dirs of the store, sorted."""
-        return iter([from_stored(path) for _, path in self._opened.ask(registry.base_dirs)])
+        return iter([from_stored(path) for _, path in self._opened.ask(registry.stored_base_dirs)])
 
     def holdings(self, base_dir: PathLike) -> Holdings:
         """Return what `forget` would remove."""
         path = self._spelling(base_dir)
-        return self._known(path, holdings(self._opened.engine, path))
+        return self._known(path, read_holdings(self._opened.engine, path))
 
     def forget(self, base_dir: PathLike) -> Holdings:
         """Remove a base dir with all its jobs, remarks and labels from the store; log files stay.
@@ -112,7 +112,7 @@ def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
     """Return what `move` would do. Raises LineageParamSummaryPathError for a path that `move` never accepts."""
     with reading(engine) as session:
         _refuse_known(session, base_dir_id, old, new)
-        holdings = removal.holdings(session, [base_dir_id])
+        holdings = removal.count_holdings(session, [base_dir_id])
     leasing.refuse_unfit(engine, new, besides=base_dir_id)
     files, absent = _compared(engine, base_dir_id, new)
     return Move(str(old), str(new), holdings, files, len(absent), next(iter(absent), None))
@@ -148,7 +148,7 @@ def _refuse_known(session: Session, base_dir_id: int, old: Path, new: Path) -> N
         return
     for each in ids:
         leases.last(session, each)
-    held = removal.holdings(session, ids)
+    held = removal.count_holdings(session, ids)
     if old == new:
         raise LineageParamSummaryPathError(
             f"The store knows {old} by this name already.", hint="There is nothing to do."
@@ -190,7 +190,7 @@ def _holds(path: Path, size_bytes: int) -> bool:
 # ---- Forgetting
 
 
-def holdings(engine: Engine, base_dir: Path) -> Holdings | None:
+def read_holdings(engine: Engine, base_dir: Path) -> Holdings | None:
     """Return what the store holds of a base dir; None if it does not know the base dir."""
     return _known(engine, base_dir)[1]
 
@@ -211,4 +211,4 @@ def forget(engine: Engine, base_dir: Path, settings: Settings) -> Holdings | Non
 def _known(engine: Engine, base_dir: Path) -> tuple[list[int], Holdings | None]:
     with reading(engine) as session:
         ids = removal.ids_of(session, stored_path(base_dir))
-        return ids, removal.holdings(session, ids) if ids else None
+        return ids, removal.count_holdings(session, ids) if ids else None

@@ -84,7 +84,7 @@ def _store(url: str, settings: Settings) -> Iterator[Finding]:
             yield from _server(engine)
             if standby is not None:
                 yield standby
-            log = obstacles.look(engine)
+            log = obstacles.read_wal(engine)
             if log is not None and log.finding:
                 yield log.finding
     except DatabaseUnavailableError as error:
@@ -188,7 +188,7 @@ def _server(engine: Engine) -> Iterator[Finding]:
 
 def _standby(engine: Engine, url: str) -> Finding:
     with _opened(url) as standby:
-        found = replay.look(engine, standby, within_s=STANDBY_LAGS_S)
+        found = replay.read_replay(engine, standby, within_s=STANDBY_LAGS_S)
     return found.finding or _ok(THE_STANDBY, f"{found}.")
 
 
@@ -255,7 +255,7 @@ def _leaders(url: str) -> dict[Path, str | None]:
             if upgrade.is_empty(engine):
                 return {}
             with reading(engine) as session:
-                known = registry.base_dirs(session)
+                known = registry.stored_base_dirs(session)
                 return {Path(from_stored(path)): leases.leader(session, number) for number, path in known}
     except MindInsightException:
         return {}

@@ -90,7 +90,7 @@ class Health:
                 raise
             url = self._opened.primary.url.render_as_string(hide_password=False)
             path = None if base_dir is None else refs.as_written(base_dir)
-            found = findings_without_database(url, path, error)
+            found = findings_of_unopened(url, path, error)
         return [*found, *self._of_standby(self.standby(within_s=within_s))]
 
     def measures(self, *, within_s: float = 60.0) -> Measures:
@@ -113,11 +113,11 @@ class Health:
         """Return how far the standby of `read_database_url` lags, with a finding above `within_s`; None without one."""
         if self._opened.standby is None:
             return None
-        return standby.look(self._opened.primary, self._opened.standby.engine, within_s=within_s)
+        return standby.read_replay(self._opened.primary, self._opened.standby.engine, within_s=within_s)
 
     def write_ahead_log(self) -> WriteAheadLog | None:
         """Return the size of the write-ahead log of a SQLite store, and whether it is too large; None on PostgreSQL."""
-        return obstacles.look(self._opened.primary)
+        return obstacles.read_wal(self._opened.primary)
 
     def cycles(self, base_dir: PathLike | None = None, *, limit: int = 20) -> Sequence[Row]:
         """Return the rows of v_ingest_cycle for the last `limit` passes over each base dir, newest first."""
@@ -148,7 +148,7 @@ class StoredHealth:
     base_dirs: Collection[Path]
 
 
-def daemons(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
+def daemon_statuses(url: str, base_dir: Path | None = None) -> Sequence[DaemonStatus]:
     """Return what this host's daemons do with one base dir, or with all, even if the database does not answer.
 
     `url` as in the settings: empty for the default store. Only this user's daemons; for root, every user's.
@@ -173,7 +173,7 @@ def read_stored(session: Session, base_dir: Path | None, *, within_s: float) -> 
     return StoredHealth(
         read_findings(session, stored, within_s),
         {(row["base_dir"], row["shard"]): row["leader"] for row in read_shards(session, stored)},
-        {Path(from_stored(path)) for _, path in registry.base_dirs(session)},
+        {Path(from_stored(path)) for _, path in registry.stored_base_dirs(session)},
     )
 
 
@@ -191,19 +191,19 @@ def complete(
         ]
     idle = {each.subject for each in found if each.severity is Severity.STANDSTILL}
     url = engine.url.render_as_string(hide_password=False)
-    found += _of_daemons(daemons(url, base_dir), stored.leaders, idle)
+    found += _of_daemons(daemon_statuses(url, base_dir), stored.leaders, idle)
     obstacle = obstacle_to(engine) if any(each.severity is Severity.STANDSTILL for each in found) else None
     if obstacle is not None and all(each.remedy != obstacle.remedy for each in found):
         found.insert(0, obstacle)
     return found
 
 
-def findings_without_database(
+def findings_of_unopened(
     url: str, base_dir: Path | None, error: DatabaseUnavailableError
 ) -> Sequence[Finding]:
     """Return what is wrong if the store cannot be opened: the cause, and what this host's daemons report."""
     found = [of_database(error.cause, what=error.message, remedy=error.hint or "")]
-    statuses = daemons(url, base_dir)
+    statuses = daemon_statuses(url, base_dir)
     return found + list(_of_daemons(statuses, {}, {to_stored(each.base_dir) for each in statuses}))
 
 
@@ -352,7 +352,7 @@ def measure(engine: Engine, wanted: Sequence[Path], *, within_s: float) -> Measu
 def measure_without(url: str, error: Exception) -> Measures:
     """Return the measures of a store that cannot be opened or does not answer."""
     if isinstance(error, DatabaseUnavailableError):
-        return Measures(False, findings_without_database(url, None, error))
+        return Measures(False, findings_of_unopened(url, None, error))
     return Measures(False)
 
 

@@ -20,7 +20,7 @@ from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import in_turn
 from lineage_store.operations.delivery import FINISHED, LAG, METRIC, PROBLEM, NotTakenError, Plan, deliver
 from lineage_store.plain_values import for_json, iso
-from lineage_store.query.changes import ChangeKind, current, decode, encode, read_changes
+from lineage_store.query.changes import ChangeKind, current_cursor, decode, encode, read_changes
 from lineage_store.query.status import problem_of, view_select
 from lineage_store.states import JobState
 from lineage_store.store.catalog import retention
@@ -86,8 +86,8 @@ class Event:
 
 
 def read_news(
-    session: Session, plan: Plan, before: Place, now: datetime
-) -> tuple[Iterator[Event], Place, bool]:
+    session: Session, plan: Plan, before: NotifierPlace, now: datetime
+) -> tuple[Iterator[Event], NotifierPlace, bool]:
     """Return the events since `before`, the place reached, and whether there are more to read at once.
 
     The events are read while they are iterated: problems may be those of very many jobs.
@@ -105,7 +105,7 @@ def read_news(
         _problems(session, max(since, before.at - MARGIN)) if PROBLEM in plan.kinds else (),
         _waiting(session) if PROBLEM in plan.kinds else (),
     ]
-    return chain.from_iterable(found), Place(encode(page.cursor), now, before.begun_at), page.more
+    return chain.from_iterable(found), NotifierPlace(encode(page.cursor), now, before.begun_at), page.more
 
 
 def _of_jobs(
@@ -312,7 +312,7 @@ class Notifier:
         self._plan: Plan | None = None
         self._used: Plan | None = None
         """The plan that `_looked` and `_expires_at` belong to."""
-        self._looked: Place | None = None
+        self._looked: NotifierPlace | None = None
         self._expires_at: datetime | None = None
         self._woken, self._ended = threading.Event(), False
         self._failures, self._logged = 0, float("-inf")
@@ -344,7 +344,7 @@ class Notifier:
         if self._expires_at is None:
             return
         with suppress(DatabaseUnavailableError, DBAPIError), writing(self._engine) as session:
-            release(session, self._holder)
+            release_notifiers(session, self._holder)
 
     def _once(self) -> float:
         """Look for events once and send them; return how many seconds to wait afterwards."""
@@ -424,7 +424,7 @@ class Notifier:
 
 
 def _begin(session: Session, name: str) -> None:
-    begin(session, name, encode(current(session)))
+    register_notifier(session, name, encode(current_cursor(session)))
 
 
 def _message(store: str, events: Sequence[Event]) -> bytes:
@@ -445,7 +445,7 @@ REMEMBERED = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NotifierPlace:
     """How far a notifier has looked."""
 
     since: str
@@ -456,14 +456,16 @@ class Place:
     """What happened before is never sent."""
 
 
-def begin(session: Session, name: str, since: str) -> None:
+def register_notifier(session: Session, name: str, since: str) -> None:
     """Register a notifier that starts at the changes behind `since`; does nothing if the name is registered already."""
     now = session.now()
     row = {"name": name, "since": since, "looked_at": now, "begun_at": now, "holder": "", "expires_at": now}
     session.change(upsert(session, notifier, ["name"]), row)
 
 
-def take(session: Session, name: str, holder: str, lasts: timedelta, looked: Place | None) -> Place | None:
+def take(
+    session: Session, name: str, holder: str, lasts: timedelta, looked: NotifierPlace | None
+) -> NotifierPlace | None:
     """Acquire or renew the lease of a notifier, and store how far it has `looked`.
 
     Return how far it has looked: the stored place if `holder` did not have the lease before or `looked` is None. Return
@@ -474,7 +476,7 @@ def take(session: Session, name: str, holder: str, lasts: timedelta, looked: Pla
     if row.holder != holder and row.expires_at > now and lives(row.holder) is not False:
         return None
     if row.holder != holder or looked is None:
-        looked = Place(row.since, row.looked_at, row.begun_at)
+        looked = NotifierPlace(row.since, row.looked_at, row.begun_at)
     values = {"since": looked.since, "looked_at": looked.at, "holder": holder, "expires_at": now + lasts}
     session.change(update(notifier).where(notifier.c.name == name).values(values))
     old = (notified.c.notifier == name) & (notified.c.told_at < now - REMEMBERED)
@@ -482,7 +484,7 @@ def take(session: Session, name: str, holder: str, lasts: timedelta, looked: Pla
     return looked
 
 
-def release(session: Session, holder: str) -> None:
+def release_notifiers(session: Session, holder: str) -> None:
     """Release the leases of `holder`, so that another process can acquire them at once."""
     mine = update(notifier).where(notifier.c.holder == holder)
     session.change(mine.values(expires_at=session.now()))

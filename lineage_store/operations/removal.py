@@ -47,7 +47,7 @@ from lineage_store.ingest.scan.survey import find_files
 from lineage_store.paths import PathLike
 from lineage_store.query import vocabulary
 from lineage_store.query.condition import subjects
-from lineage_store.query.condition_dict import in_words, parse, require_meant
+from lineage_store.query.condition_dict import condition_in_words, parse, require_meant
 from lineage_store.query.job_sql import compile_all
 from lineage_store.store import clock, leases
 from lineage_store.store.catalog import refs, registry
@@ -69,7 +69,7 @@ from lineage_store.store.database.session import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.opened import Opened
 from lineage_store.store.writes import removal
-from lineage_store.store.writes.removal import Cause
+from lineage_store.store.writes.removal import RemovalCause
 from lineage_store.texts import from_stored
 
 R = TypeVar("R")
@@ -110,7 +110,7 @@ class CleanUp:
         """Return the rules as a part of a sentence, such as `where optimizer is "Adam", without life for 90 days`."""
         rules = []
         if self.condition:
-            rules.append(f"where {in_words(self.condition)}")
+            rules.append(f"where {condition_in_words(self.condition)}")
         if self.older_than_s is not None:
             rules.append(f"without a sign of life for {_duration(self.older_than_s)}")
         if self.missing:
@@ -185,7 +185,7 @@ class _Job(Protocol):
     def log_bytes(self) -> int: ...
 
 
-def total(jobs: Iterable[_Job]) -> Total:
+def total_of(jobs: Iterable[_Job]) -> Total:
     """Count jobs and their bytes, keeping none in memory."""
     count = log_bytes = 0
     for job in jobs:
@@ -210,7 +210,7 @@ class Removal:
     @property
     def _policies(self) -> Settings:
         """The settings. Raises ConfigError if they have no policy."""
-        require(self._opened.settings)
+        require_policies(self._opened.settings)
         return self._opened.settings
 
     def find(self, clean_up: CleanUp, base_dir: PathLike | None = None) -> Iterator[RemovableJob]:
@@ -224,7 +224,7 @@ class Removal:
                 missing, as when a share is not mounted.
         """
         for place, rules in self._rules(clean_up, base_dir):
-            for job in named_by(self._engine, place.id, rules):
+            for job in jobs_named_by(self._engine, place.id, rules):
                 train_id = from_stored(job.train_id)
                 yield RemovableJob(str(place.path), train_id, job.state, job.last_wall_time, job.log_bytes)
 
@@ -233,7 +233,7 @@ class Removal:
 
         `str()` of it is one line, such as `jobs where optimizer is "Adam" (12 of 3,400 jobs)`. Raises as `find` does.
         """
-        going = total(self.find(clean_up, base_dir))
+        going = total_of(self.find(clean_up, base_dir))
         ids = [place.id for place in self._opened.base_dirs(base_dir)]
         jobs, live = self._opened.ask(lambda session: all_and_live(session, ids), self._engine)
         return RemovalPlan(clean_up.in_words(), going, jobs, live)
@@ -275,7 +275,7 @@ class Removal:
         """
         policies = self._policies
         for place in self._opened.base_dirs(base_dir):
-            most = may_go(self._engine, place.id)
+            most = policies_may_remove(self._engine, place.id)
             for number, job in enumerate(expired_by(self._engine, place.id, policies)):
                 yield ExpiredJob.of(str(place.path), job, waits=number >= most)
 
@@ -347,7 +347,7 @@ class Removal:
         TrainJobNotFoundError without a tombstone, LeaseHeldError while an ingester that is no daemon is running.
         """
         (place,), settings = self._opened.base_dirs(base_dir), self._opened.settings
-        if not restore(self._engine, place.id, stored_id(train_id), settings):
+        if not restore_job(self._engine, place.id, stored_id(train_id), settings):
             raise TrainJobNotFoundError(
                 f"No job {train_id} below {place.path} was removed.",
                 hint="`lineage-store gc --removed` lists those.",
@@ -397,7 +397,7 @@ def _all_of(
     """Remove page after page, and return what went; `numbers` has those of the removals when all pages are."""
     done = Total()
     for page in pages:
-        done = done.plus(total(page))
+        done = done.plus(total_of(page))
         progress(done)
     return Total(done.jobs, done.log_bytes, tuple(numbers))
 
@@ -414,10 +414,10 @@ def require_names(engine: Engine, base_dirs: Mapping[int, Path], clean_up: Clean
         return
     condition = parse(clean_up.condition, base_dir=str(next(iter(base_dirs.values()))))
     with reading(engine) as session:
-        vocabulary.require(session, subjects(condition.where), list(base_dirs))
+        vocabulary.require_known(session, subjects(condition.where), list(base_dirs))
 
 
-def named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
+def jobs_named_by(engine: Engine, base_dir_id: int, rules: Rules) -> Iterator[Removable]:
     """Yield every job that the rules select now, by ascending id."""
     after = 0
     while True:
@@ -439,7 +439,7 @@ def remove(
 ) -> Iterator[Sequence[Removable]]:
     """Remove the jobs that the rules select; yield them by pages, once hidden. `begun` gets the removal's number."""
     with removing(engine, base_dir_id, settings) as (lead, leaving):
-        cause, number, after = Cause(rules.text, lead.holder), None, 0
+        cause, number, after = RemovalCause(rules.text, lead.holder), None, 0
         while True:
             page, number = _hide(engine, lead, leaving.base_dir_id, rules, after, cause, number)
             if not page:
@@ -455,13 +455,13 @@ def require_right_clock(engine: Engine, base_dirs: Iterable[tuple[int, Path]], *
     for base_dir_id, path in base_dirs:
         if confirmed:
             with writing(engine) as session:
-                clock.confirm(session, base_dir_id, session.now())
+                clock.confirm_clock(session, base_dir_id, session.now())
         with reading(engine) as session:
             off_s = clock.off_s(session, base_dir_id, session.now())
         if off_s is not None:
             raise ClockDisagreesError(
-                f"The clock is {clock.in_words(off_s)} the last write of the store to {path}, so nothing is removed "
-                "by age: jobs would seem older or younger than they are.",
+                f"The clock is {clock.offset_in_words(off_s)} the last write of the store to {path}, so nothing is "
+                "removed by age: jobs would seem older or younger than they are.",
                 hint="Set the clock right. If it is right, and the store was only idle for that long, confirm it: "
                 "`lineage-store gc … --confirm`.",
             )
@@ -485,7 +485,7 @@ def _hide(
     leaving_id: int,
     rules: Rules,
     after: int,
-    cause: Cause,
+    cause: RemovalCause,
     number: int | None,
 ) -> tuple[list[Removable], int | None]:
     with writing(engine) as session:
@@ -522,7 +522,7 @@ def rules_of(engine: Engine, base_dir_id: int, base_dir: Path, clean_up: CleanUp
     return Rules(str(clean_up), clean_up.older_than_s, clean_up.missing, among)
 
 
-def restore(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
+def restore_job(engine: Engine, base_dir_id: int, train_id: str, settings: Settings) -> bool:
     """Remove the tombstone of a job (stored id), so that a daemon reads them again; return whether it had one."""
     return restore_all(engine, base_dir_id, [train_id], settings) > 0
 
@@ -631,7 +631,7 @@ class ThinTotal:
     samples: int = 0
 
 
-def require(settings: Settings) -> None:
+def require_policies(settings: Settings) -> None:
     """Raise ConfigError if the settings have no policy."""
     if not has_policies(settings):
         raise ConfigError(
@@ -654,17 +654,17 @@ def expired_by(engine: Engine, base_dir_id: int, settings: Settings) -> Iterator
         last = page[-1]
 
 
-def may_go(engine: Engine, base_dir_id: int) -> int:
+def policies_may_remove(engine: Engine, base_dir_id: int) -> int:
     """Return how many jobs of a base dir the policies may remove now without a person's confirmation."""
     with reading(engine) as session:
-        return removal.may_go(session, base_dir_id, session.now())
+        return removal.removable_by_policies(session, base_dir_id, session.now())
 
 
 def carry_out(
     engine: Engine, base_dir_id: int, settings: Settings, *, confirmed: bool, begun: Callable[[int], None]
 ) -> Iterator[Sequence[Expired]]:
     """Remove the jobs that the policies select; yield them by pages, once hidden. `confirmed`: also those that wait."""
-    most = None if confirmed else may_go(engine, base_dir_id)
+    most = None if confirmed else policies_may_remove(engine, base_dir_id)
     # Before taking the leases, to hold them briefly.
     named = list(islice(expired_by(engine, base_dir_id, settings), most))
     cause, number = policy_cause(named, confirmed=confirmed), None

@@ -277,7 +277,7 @@ def choose_best(engine: Engine, settings: Settings) -> int:
     is_less = less_is_better(settings.less_is_better)
     with reading(engine) as session:
         metrics = [metric for metric, _ in audit.chosen_otherwise(session, is_less)]
-        places = registry.base_dirs(session) if metrics else []
+        places = registry.stored_base_dirs(session) if metrics else []
     count = 0
     for base_dir_id, _ in places:
         with hold_lease(engine, base_dir_id, settings.lease_s, mode="once", before_daemons=True) as lease:

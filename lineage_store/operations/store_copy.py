@@ -66,7 +66,7 @@ class StoreCopy:
     """Number of the source's shards that an ingester led; what these ingesters write later is not in the copy."""
 
 
-def copy_store(
+def copy_contents(
     source_url: str,
     target_url: str,
     *,
@@ -182,7 +182,7 @@ def _copy_table(snapshot: Session, target: Engine, table: Table, told: Told) -> 
                     if table is train_job:
                         partitions.ensure(session, [row[0] for row in rows])
                     count, last = count + len(rows), rows
-                row = {"name": table.name, "key": json.dumps(key_of(table, last[-1]))}
+                row = {"name": table.name, "key": json.dumps(primary_key_of(table, last[-1]))}
                 session.change(upsert(session, _reached, ["name"], ["key"]), row)
     told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
     return digest
@@ -199,7 +199,7 @@ def _telling(
         yield rows
         count += len(rows)
         if count >= next_at and isinstance(last, int):
-            reached = key_of(table, rows[-1])[0]
+            reached = primary_key_of(table, rows[-1])[0]
             told(f"{table.name}: {count:,} rows {done}, about {reached / last:.0%}")
             next_at = count + _TOLD_EACH
 
@@ -228,7 +228,7 @@ def _compare(
                 counts[table.name] += len(ours or ())
                 if ours != theirs:
                     first = next(a or b for a, b in zip_longest(ours or (), theirs or ()) if a != b)
-                    differences.append(f"{table.name} (from the key {key_of(table, first)} on)")
+                    differences.append(f"{table.name} (from the key {primary_key_of(table, first)} on)")
                     break
     if differences:
         raise LineageStoreError(f"The copy differs from its source in {', '.join(differences)}.", hint=hint)
@@ -313,7 +313,7 @@ def any_row(session: Session, table: Table) -> bool:
     return bool(session.value(select(exists().select_from(table))))
 
 
-def key_of(table: Table, row: Sequence[Any]) -> list[Any]:
+def primary_key_of(table: Table, row: Sequence[Any]) -> list[Any]:
     return [value for value, column in zip(row, table.columns, strict=True) if column.primary_key]
 
 

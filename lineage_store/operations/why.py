@@ -57,14 +57,14 @@ def why(engine: Engine, path: Path, settings: Settings) -> Verdict:
     return (_of_job if of_job else _of_file)(engine, place)
 
 
-def _place(engine: Engine, path: Path, settings: Settings) -> Place | None:
+def _place(engine: Engine, path: Path, settings: Settings) -> WhyPlace | None:
     with reading(engine) as session:
-        known = {from_stored(stored): number for number, stored in registry.base_dirs(session)}
+        known = {from_stored(stored): number for number, stored in registry.stored_base_dirs(session)}
     if (found := base_dir_above(path, known)) is None:
         return None
     base_dir, beneath = found
     parts, links = Path(beneath).parts, settings.follow_symlinks
-    return Place(path, base_dir, known[str(base_dir)], parts, settings.recursive, links)
+    return WhyPlace(path, base_dir, known[str(base_dir)], parts, settings.recursive, links)
 
 
 def _outside(engine: Engine, path: Path) -> Verdict:
@@ -76,7 +76,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
                     f"The base dir {base_dir} was moved to {now}.",
                     hint=f"Ask for {now / path.relative_to(base_dir)}.",
                 )
-        known = [from_stored(place) for _, place in registry.base_dirs(session)]
+        known = [from_stored(place) for _, place in registry.stored_base_dirs(session)]
     if not os.path.lexists(path):
         raise LineageParamSummaryPathError(
             f"{path} does not exist or may not be read, and the store does not know it.",
@@ -95,7 +95,7 @@ def _outside(engine: Engine, path: Path) -> Verdict:
     return Verdict(str(path), "not stored", (outside,))
 
 
-def _of_base_dir(engine: Engine, place: Place) -> Verdict:
+def _of_base_dir(engine: Engine, place: WhyPlace) -> Verdict:
     with reading(engine) as session:
         jobs = registry.job_count(session, place.base_dir_id)
         left = registry.unfinished(session, place.base_dir_id)
@@ -114,7 +114,7 @@ def _of_base_dir(engine: Engine, place: Place) -> Verdict:
     return _verdict(place, [*given, *on_disk], complete, jobs > 0)
 
 
-def _of_job(engine: Engine, place: Place) -> Verdict:
+def _of_job(engine: Engine, place: WhyPlace) -> Verdict:
     train_id = place.train_id(place.parts)
     with reading(engine) as session:
         rows = registry.generations(session, place.base_dir_id, train_id)
@@ -143,7 +143,7 @@ def _of_job(engine: Engine, place: Place) -> Verdict:
     return _verdict(place, given, complete, bool(rows))
 
 
-def _of_file(engine: Engine, place: Place) -> Verdict:
+def _of_file(engine: Engine, place: WhyPlace) -> Verdict:
     train_id, name = place.train_id(place.parts[:-1]), to_stored(place.parts[-1])
     with reading(engine) as session:
         stored = registry.generations(session, place.base_dir_id, train_id)
@@ -151,7 +151,7 @@ def _of_file(engine: Engine, place: Place) -> Verdict:
         stone = registry.of_job(session, place.base_dir_id, train_id)
         file = (rows[-1].job_id, rows[-1].file_no) if rows else None
         problems = registry.problems_of_file(session, place.base_dir_id, train_id, name, file)
-    given = [*of_way(place, place.parts[:-1]), *of_file(place)]
+    given = [*of_way(place, place.parts[:-1]), *findings_of_file(place)]
     given += of_tombstone(place.path.parent, stone)
     if not rows and not given:
         given.append(_unread(place, {(train_id, name)}))
@@ -166,12 +166,12 @@ def _of_file(engine: Engine, place: Place) -> Verdict:
     return _verdict(place, given, complete, begun)
 
 
-def _verdict(place: Place, given: Sequence[Finding], complete: bool, begun: bool) -> Verdict:
+def _verdict(place: WhyPlace, given: Sequence[Finding], complete: bool, begun: bool) -> Verdict:
     held = "stored" if complete else "partly stored" if begun else "not stored"
     return Verdict(str(place.path), held, tuple(given))
 
 
-def _look(place: Place, train_id: str | None) -> tuple[list[Finding], set[tuple[str, str]]]:
+def _look(place: WhyPlace, train_id: str | None) -> tuple[list[Finding], set[tuple[str, str]]]:
     """Scan a job's directory (`train_id` None: the base dir); return findings and (job, name) of its log files."""
     if place.status() is None:
         return [finding("not_on_disk", str(place.path))], set()
@@ -183,7 +183,7 @@ def _look(place: Place, train_id: str | None) -> tuple[list[Finding], set[tuple[
     return list(of_directory(place, seen)), {(file.train_id, file.name) for file in seen.files}
 
 
-def _unread(place: Place, files: set[tuple[str, str]]) -> Finding:
+def _unread(place: WhyPlace, files: set[tuple[str, str]]) -> Finding:
     example = from_stored("/".join(min(files)))
     return finding("unread", str(place.path), files=len(files), example=example)
 
@@ -200,7 +200,7 @@ def _is_complete(row: Row[Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WhyPlace:
     """A path, with its base dir in the store and its parts relative to the base dir."""
 
     path: Path
@@ -231,7 +231,7 @@ class Place:
         return None
 
 
-def of_way(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
+def of_way(place: WhyPlace, parts: tuple[str, ...]) -> Iterator[Finding]:
     """Yield what is wrong with the path from the base dir to a job's directory."""
     if in_snapshots(parts):
         yield finding("in_snapshots", str(place.path))
@@ -240,7 +240,7 @@ def of_way(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
     yield from _of_links(place, parts)
 
 
-def of_directory(place: Place, seen: FoundFiles) -> Iterator[Finding]:
+def of_directory(place: WhyPlace, seen: FoundFiles) -> Iterator[Finding]:
     """Yield what a scan of a directory has shown."""
     subject = str(place.path)
     for problem in path_problems(place.base_dir, seen.unreadable):
@@ -256,7 +256,7 @@ def of_directory(place: Place, seen: FoundFiles) -> Iterator[Finding]:
         yield finding("no_log_file", subject, naming=formats.naming())
 
 
-def of_file(place: Place) -> Iterator[Finding]:
+def findings_of_file(place: WhyPlace) -> Iterator[Finding]:
     """Yield what is wrong with a file on disk."""
     subject = str(place.path)
     if reason := formats.ignored_reason(place.parts[-1]):
@@ -319,7 +319,7 @@ def of_tombstone(directory: Path, stone: RemovedJob | None) -> Iterator[Finding]
         yield finding("removed_job", str(directory), removed_at=at, reason=reason, directory=directory)
 
 
-def of_problems(place: Place, problems: Iterable[Row[Any]]) -> Iterator[Finding]:
+def of_problems(place: WhyPlace, problems: Iterable[Row[Any]]) -> Iterator[Finding]:
     """Yield the open problems, about the paths that they name."""
     for row in problems:
         subject, severity = _path(place, row.path), severity_of(row.kind)
@@ -327,19 +327,19 @@ def of_problems(place: Place, problems: Iterable[Row[Any]]) -> Iterator[Finding]
         yield Finding(row.kind, subject, severity, f"Open problem: {what}", row.remedy)
 
 
-def of_growth(place: Place, row: Row[Any]) -> Iterator[Finding]:
+def of_growth(place: WhyPlace, row: Row[Any]) -> Iterator[Finding]:
     """Yield by how much the file has grown since ingest last looked, if it has."""
     status = place.status()
     if status and row.current and (more := status.st_size - row.size_bytes) > 0:
         yield finding("grown", str(place.path), more=more)
 
 
-def _path(place: Place, stored: str) -> str:
+def _path(place: WhyPlace, stored: str) -> str:
     """Return the absolute path of a stored relative path."""
     return os.path.normpath(os.path.join(place.base_dir, from_stored(stored)))
 
 
-def _of_links(place: Place, parts: tuple[str, ...]) -> Iterator[Finding]:
+def _of_links(place: WhyPlace, parts: tuple[str, ...]) -> Iterator[Finding]:
     """Yield the first symbolic link in the path that is not followed, if there is one."""
     try:
         with place.opened() as root:

@@ -114,7 +114,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 class _BaseDir(NamedTuple):
     id: int
-    now: Place
+    now: ChangePlace
     """The place behind all of its changes."""
 
 
@@ -171,7 +171,7 @@ class Changes:
         engine = self._opened.read_engine
         with self._opened.read(engine) as session:
             if token == NOW:
-                answer = ChangePage((), current(session), more=False)
+                answer = ChangePage((), current_cursor(session), more=False)
             else:
                 answer = read_changes(session, begin, until=end, condition=wanted, limit=limit)
         if engine is not self._opened.followed:
@@ -182,14 +182,16 @@ class Changes:
         """Return an object that gives the present token whenever it is asked; close it when done."""
         return Now(self._opened)
 
-    def follow(self, token: str | None = NOW, *, condition: Mapping[str, Any] | None = None) -> Follower:
+    def follow(
+        self, token: str | None = NOW, *, condition: Mapping[str, Any] | None = None
+    ) -> ChangeFollower:
         """Return an object that looks for changes whenever it is asked; close it, best by `with`.
 
         Arguments as for `since`. Raises LineageSearchConditionParamError when the condition is refused; a token that is
         invalid raises in `look`.
         """
         parse(condition)
-        return Follower(self._opened, token, condition)
+        return ChangeFollower(self._opened, token, condition)
 
 
 class Now:
@@ -215,7 +217,7 @@ class Now:
             self._watch.close()
 
 
-class Follower:
+class ChangeFollower:
     """Looks for changes whenever `look` is called. Threads must not share it."""
 
     def __init__(self, opened: Opened, since: str | None, condition: Mapping[str, Any] | None = None) -> None:
@@ -247,7 +249,7 @@ class Follower:
         """Close its connection."""
         self._watch.close()
 
-    def __enter__(self) -> Follower:
+    def __enter__(self) -> ChangeFollower:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -259,7 +261,7 @@ def _watch(opened: Opened) -> CommitWatch:
     return CommitWatch(opened.followed, _SIGN, allow_network_filesystem=unsafe)
 
 
-def current(session: Session) -> Cursor:
+def current_cursor(session: Session) -> Cursor:
     """Return the cursor behind everything in the store."""
     return {path: found.now for path, found in _base_dirs(session).items()}
 
@@ -289,7 +291,7 @@ def read_changes(
     for path, end in sorted(
         ends.items(), key=lambda item: cursor[item[0]][1:] if item[0] in cursor else (0, "")
     ):
-        place = cursor.get(path) or Place(end.known_since, 0, "")
+        place = cursor.get(path) or ChangePlace(end.known_since, 0, "")
         if place == end:
             continue
         here = found.get(path)
@@ -298,7 +300,7 @@ def read_changes(
         page = rows[:left]
         matching = None if condition is None else _matching(session, condition, page)
         for row in page:
-            cursor[path] = Place(end.known_since, row.revision, row.train_id)
+            cursor[path] = ChangePlace(end.known_since, row.revision, row.train_id)
             if matching is None or row.job_id is None or row.job_id in matching:
                 changes.append(_change(path, row, dict(cursor)))
         if len(rows) > left:
@@ -311,16 +313,16 @@ def _base_dirs(session: Session) -> Mapping[str, _BaseDir]:
     found = dict[str, _BaseDir]()
     for row in session.rows(_BASE_DIRS):
         known_since = (row.created_at - _EPOCH) // timedelta(microseconds=1)
-        found[row.path] = _BaseDir(row.id, Place(known_since, row.revision + 1, ""))
+        found[row.path] = _BaseDir(row.id, ChangePlace(known_since, row.revision + 1, ""))
     return found
 
 
-def _goes_on(place: Place, end: Place | None) -> bool:
+def _goes_on(place: ChangePlace, end: ChangePlace | None) -> bool:
     """Whether the store still has all that was reported up to this place."""
     return end is not None and place.known_since == end.known_since and place <= end
 
 
-def _rows(session: Session, base_dir_id: int, place: Place, end: Place, most: int) -> list[_Row]:
+def _rows(session: Session, base_dir_id: int, place: ChangePlace, end: ChangePlace, most: int) -> list[_Row]:
     """Return the first `most` changes of a base dir behind `place` and up to `end`, in order."""
     given = {"base_dir_id": base_dir_id, "revision": place.revision, "train_id": place.train_id}
     given |= {"last": end.revision, "most": most}
@@ -370,7 +372,7 @@ _MOST_CHARACTERS = 1 << 24
 """The size limit of an unpacked token, so that a short one cannot fill the memory: room for 100,000 base dirs."""
 
 
-class Place(NamedTuple):
+class ChangePlace(NamedTuple):
     """A place in the changes of one base dir, which are ordered by revision, then by train id."""
 
     known_since: int
@@ -380,7 +382,7 @@ class Place(NamedTuple):
     """The reader has all earlier revisions, and of this one the changes of jobs up to this train id (stored)."""
 
 
-Cursor = Mapping[str, Place]
+Cursor = Mapping[str, ChangePlace]
 """Places by base dir (stored path)."""
 
 
@@ -395,7 +397,7 @@ def decode(token: str, name: str = "since") -> Cursor:
     try:
         packed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         found = json.loads(zlib.decompressobj().decompress(packed, _MOST_CHARACTERS))
-        places = {path: Place(*place) for path, place in found.items()}
+        places = {path: ChangePlace(*place) for path, place in found.items()}
         if not all(is_text(path) and _is_place(place) for path, place in places.items()):
             raise TypeError
     except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
@@ -406,7 +408,7 @@ def decode(token: str, name: str = "since") -> Cursor:
     return places
 
 
-def _is_place(place: Place) -> bool:
+def _is_place(place: ChangePlace) -> bool:
     return is_integer(place.known_since) and is_integer(place.revision) and is_text(place.train_id)
 
 

@@ -19,7 +19,7 @@ from lineage_store.errors import (
     SampleNotFoundError,
 )
 from lineage_store.fields import BY_NAME, METRIC_PREFIX, MINDINSIGHTS, PREFIXES, USER_PREFIX
-from lineage_store.query.condition import SearchCondition, Subject, named_by
+from lineage_store.query.condition import SearchCondition, Subject, names_asked
 from lineage_store.query.condition_dict import read_subject
 from lineage_store.query.job_sql import Want
 from lineage_store.query.jobs import JobRow, jobs_of_ids, value_of
@@ -27,7 +27,7 @@ from lineage_store.query.jobs import columns as job_columns
 from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.status import VIEW_COLUMNS, read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
-from lineage_store.query.vocabulary import all_names, require
+from lineage_store.query.vocabulary import all_names, require_known
 from lineage_store.store.database.session import Session
 from lineage_store.store.schema.tables import user_info
 from lineage_store.texts import from_stored, meant
@@ -75,7 +75,7 @@ def job_table(
     names = all_names(session)
     asked = list(dict.fromkeys(_everything(names) if columns is None else columns))
     subjects = {name: _subject(name, names) for name in asked if name not in ABOUT}
-    require(session, [*named_by(condition), *subjects.values()])
+    require_known(session, [*names_asked(condition), *subjects.values()])
     about = ABOUT.keys() & asked
     own, notes = bool(about - _IDENTITY - _NOTES), bool(about & _NOTES)
     want = Want(own=own, notes=notes, names=tuple(subjects.items()))

@@ -75,7 +75,7 @@ class SortKey:
     descending: bool
 
 
-class Page(NamedTuple):
+class PageBounds(NamedTuple):
     """A page of matching jobs: their LIMIT and OFFSET."""
 
     take: int
@@ -90,7 +90,7 @@ class SearchCondition:
     values: Mapping[str, Number | str] = field(default_factory=dict)
     """The values of the parameters in `where`, by name."""
     sort: tuple[SortKey, ...] = ()
-    page: Page | None = None
+    page: PageBounds | None = None
     shows_model: bool = True
     shows_dataset: bool = True
 
@@ -107,7 +107,7 @@ def subjects(node: Node) -> Iterator[Subject]:
                 yield from subjects(part)
 
 
-def named_by(condition: SearchCondition) -> Iterable[Subject]:
+def names_asked(condition: SearchCondition) -> Iterable[Subject]:
     """Return the metrics and user-defined values that a condition compares or sorts by, each once."""
     asked = [*subjects(condition.where), *(key.subject for key in condition.sort)]
     return dict.fromkeys(subject for subject in asked if subject.type in NAMED)

@@ -36,7 +36,7 @@ from lineage_store.query.condition import (
     Leaf,
     Node,
     Not,
-    Page,
+    PageBounds,
     Parameters,
     SearchCondition,
     SortKey,
@@ -225,12 +225,12 @@ def _read_lineage_type(value: object) -> set[str]:
     return {str(name) for name in wanted}
 
 
-def _read_page(condition: dict[str, object]) -> Page | None:
+def _read_page(condition: dict[str, object]) -> PageBounds | None:
     if "limit" not in condition and "offset" not in condition:
         return None
     limit = _read_count("limit", condition.get("limit", DEFAULT_LIMIT), 1, MAX_LIMIT, "jobs in a page")
     number = _read_count("offset", condition.get("offset", 0), 0, MAX_PAGE_NUMBER, "page number, from 0")
-    return Page(limit, limit * number)
+    return PageBounds(limit, limit * number)
 
 
 def _read_count(name: str, value: object, least: int, greatest: int, meaning: str) -> int:
@@ -417,7 +417,7 @@ def _restricts_nothing(what: str) -> LineageSearchConditionParamError:
     )
 
 
-def in_words(condition: Mapping[str, Any]) -> str:
+def condition_in_words(condition: Mapping[str, Any]) -> str:
     """Return a condition as a part of a sentence, such as `optimizer is "Adam" and loss is at least 2`."""
     return " and ".join(part for name, value in condition.items() for part in _parts(name, value))
 
@@ -427,14 +427,14 @@ def _parts(name: str, value: Any) -> Iterable[str]:
         joined = f" {name} ".join(_grouped(member, several=len(value) > 1) for member in value)
         yield f"({joined})" if name == "or" and len(value) > 1 else joined
     elif name == "not":
-        yield f"not ({in_words(value)})"
+        yield f"not ({condition_in_words(value)})"
     elif name not in CONTROL_KEYS:
         for operator, compared in value.items():
             yield _comparison(name, operator, compared)
 
 
 def _grouped(member: Mapping[str, Any], *, several: bool) -> str:
-    words = in_words(member)
+    words = condition_in_words(member)
     is_long = len(member) > 1 or any(isinstance(each, Mapping) and len(each) > 1 for each in member.values())
     return f"({words})" if several and is_long else words
 

@@ -149,16 +149,18 @@ def _is_definite(reading: _Reading) -> bool:
 
 def _told(reading: _Reading) -> tuple[str, str]:
     """Return a reading in words, and a spelling that has no other reading."""
-    from lineage_store.query.condition_dict import in_words
+    from lineage_store.query.condition_dict import condition_in_words
 
     (name, (comparison,)) = next((name, each.items()) for name, each in reading.condition.items())
     operator, value = comparison
     plain = _PLAIN_NAME.fullmatch(name) and not name.startswith(_OPENING)
     spelled = name if plain else _in_quotes(name)
     if operator == "is_null":
-        return _begin(in_words(reading.condition)), f"{_begin(spelled)} is {'' if value else 'not '}null"
+        return _begin(
+            condition_in_words(reading.condition)
+        ), f"{_begin(spelled)} is {'' if value else 'not '}null"
     compared = ",".join(map(_spelled, value)) if isinstance(value, list) else _spelled(value)
-    return _begin(in_words(reading.condition)), _begin(f"{spelled}{_SPELLED[operator]}{compared}")
+    return _begin(condition_in_words(reading.condition)), _begin(f"{spelled}{_SPELLED[operator]}{compared}")
 
 
 def _meant_otherwise(reading: _Reading) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from lineage_store import texts
 from lineage_store.errors import LineageParamValueError
 from lineage_store.plain_values import NUMBER_BY_KIND, from_unix, instant, is_integer, is_text
-from lineage_store.query.condition import NAMED, SearchCondition, Subject, named_by
+from lineage_store.query.condition import NAMED, SearchCondition, Subject, names_asked
 from lineage_store.query.job_sql import (
     LEAVING,
     BaseDirs,
@@ -586,7 +586,7 @@ def explain(
         _explained(session, purpose, statement, {**condition.values, **given})
         for purpose, statement in _statements(chosen)
     )
-    names = {texts.key(each.name): texts.from_stored(each.name) for each in named_by(condition)}
+    names = {texts.key(each.name): texts.from_stored(each.name) for each in names_asked(condition)}
     return Explanation(session.kind, explained, names)
 
 

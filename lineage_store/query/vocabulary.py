@@ -33,7 +33,9 @@ _COUNTED = 10_000
 """Counting jobs of a name stops here: the order of names that are more frequent does not matter."""
 
 
-def require(session: Session, asked: Iterable[Subject], base_dir_ids: Sequence[int] | None = None) -> None:
+def require_known(
+    session: Session, asked: Iterable[Subject], base_dir_ids: Sequence[int] | None = None
+) -> None:
     """Raise LineageSearchConditionParamError for a metric or user-defined value that no job has; fields are skipped.
 
     `base_dir_ids`: only jobs of these base dirs count; None: all of the store, also those that are being removed.

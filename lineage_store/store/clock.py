@@ -33,12 +33,12 @@ def off_s(session: Session, base_dir_id: int, now: datetime) -> float | None:
     return None if abs(off) <= TRUSTED else off.total_seconds()
 
 
-def in_words(off_s: float) -> str:
+def offset_in_words(off_s: float) -> str:
     """Return how far a clock is off, such as "800.0 days ahead of"."""
     return f"{abs(off_s) / 86_400:,.1f} days {'ahead of' if off_s > 0 else 'behind'}"
 
 
-def confirm(session: Session, base_dir_id: int, now: datetime) -> None:
+def confirm_clock(session: Session, base_dir_id: int, now: datetime) -> None:
     """Write down the time, whatever was written down before: a person says that the clock is right."""
     this = update(base_dir).where(base_dir.c.id == base_dir_id)
     session.change(this.values(clock_at=now, clock_off_s=None))

@@ -31,7 +31,7 @@ from lineage_store.errors import (
 )
 from lineage_store.ingest import lease
 from lineage_store.operations.base_dirs import forget
-from lineage_store.query.changes import Follower
+from lineage_store.query.changes import ChangeFollower
 from lineage_store.store.database.db import writing
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import jobs as revisions
@@ -92,7 +92,7 @@ def words(change: Change) -> str:
 _FAILURES = DatabaseUnavailableError, LineageQuerySummaryDataError
 
 
-def looked_again(follower: Follower) -> list[str]:
+def looked_again(follower: ChangeFollower) -> list[str]:
     """What a follower gives whose database has failed: connections of before are found out by failing once."""
     deadline = time.monotonic() + 60
     while True:

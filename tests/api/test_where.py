@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lineage_store.errors import LineageSearchConditionParamError
-from lineage_store.query.condition_dict import in_words, parse
+from lineage_store.query.condition_dict import condition_in_words, parse
 from lineage_store.query.condition_text import combined, read_removal, read_sort, read_where
 
 
@@ -229,7 +229,7 @@ def test_a_condition_is_said_in_words() -> None:
         "user_defined/a = b": {"in": [*range(12)]},
         "updated_at": {"lt": "last 90 days"},
     }
-    assert in_words(condition) == (
+    assert condition_in_words(condition) == (
         '(optimizer is not "Adam" or is missing) and (metric/accuracy is less than 0.5 or (not (remark matches '
         '"%keep%") and loss is missing)) and "user_defined/a = b" is one of 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2 more '
         'and updated_at is less than "last 90 days"'

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_store.cli.tables import shown
+from lineage_store.cli.tables import cell_text
 from lineage_store.plain_values import for_csv, for_json, instant, rows_for_csv
 from lineage_store.texts import escaped
 
@@ -50,7 +50,7 @@ ANY = [
 )
 def test_what_could_steer_a_terminal_is_spelled_out(text: str, safe: str) -> None:
     assert escaped(text) == safe
-    assert shown(text) == safe
+    assert cell_text(text) == safe
 
 
 def test_messages_keep_their_lines() -> None:
@@ -70,7 +70,7 @@ def test_messages_keep_their_lines() -> None:
     ],
 )
 def test_values_for_people(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert cell_text(value) == text
 
 
 def test_json_is_valid_whatever_the_values() -> None:

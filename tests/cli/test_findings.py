@@ -86,7 +86,7 @@ def test_one_row_makes_a_kind_that_is_stored_listed_counted_and_to_be_documented
     with LineageStore(on_each) as store:
         store.ingest(tmp_path / "base")
         with writing(store.engine) as session:
-            base_dir_id = registry.base_dirs(session)[0][0]
+            base_dir_id = registry.stored_base_dirs(session)[0][0]
             (file,) = registry.known_files(session, base_dir_id)
             found = finding(row.name, relative_path(file.train_id, file.name), word="Abracadabra")
             now = session.now()

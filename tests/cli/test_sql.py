@@ -23,7 +23,7 @@ from helpers.engines import opened
 from helpers.program import Run
 from lineage_store import LineageStore
 from lineage_store.store.admin.read_only_sql import _ONLY_READS
-from lineage_store.store.admin.roles import Roles, grant
+from lineage_store.store.admin.roles import Roles, grant_roles
 from lineage_store.store.database.db import reading
 from lineage_store.store.schema import tables
 
@@ -190,7 +190,7 @@ def test_not_even_who_owns_the_tables_writes(run: Run, on_postgres: str, base_di
         plain_role(on_postgres, "CREATEROLE CREATEDB BYPASSRLS", "pg_signal_backend") as owner,
     ):
         store.ingest(base_dir)
-        grant(store.engine, Roles(owner=make_url(owner).username))
+        grant_roles(store.engine, Roles(owner=make_url(owner).username))
         with store.engine.begin() as connection:
             connection.execute(
                 text(

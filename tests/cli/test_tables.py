@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.log_writer import Log
 from helpers.program import Run, on_terminal
-from lineage_store.cli.tables import LEAST_TEXT, Column, layout, pairs, records, width_of
+from lineage_store.cli.tables import LEAST_TEXT, ShownColumn, pairs, records, table_layout, width_of
 
 WIDTHS = (40, 80, 120, 160, 200)
 PROSE = "it diverges after the fifth epoch, as the one before it did"
@@ -27,9 +27,9 @@ WHOLE = st.one_of(
 CUT = st.sampled_from([PROSE, PATH])
 
 
-def lines_of(columns: list[Column], room: int) -> list[str]:
+def lines_of(columns: list[ShownColumn], room: int) -> list[str]:
     """All that is shown."""
-    table = layout(columns, room)
+    table = table_layout(columns, room)
     if table is None:
         return "\n".join(records(columns, room)).splitlines()
     above = pairs([(column.name, column.cells[0]) for column in table.above], room)
@@ -46,19 +46,22 @@ def test_numbers_ids_times_and_names_are_whole(
 ) -> None:
     names = ("summary_dir", "learning_rate", "metric/accuracy", "updated", "remark", "base_dir")
     columns = [
-        Column(name, cells, is_numeric) for name, cells in zip(names, zip(*rows, strict=True), strict=True)
+        ShownColumn(name, cells, is_numeric)
+        for name, cells in zip(names, zip(*rows, strict=True), strict=True)
     ]
     shown = lines_of(columns, room)
     for name in names:
         assert any(name in line for line in shown), name
     for cell in {cell for row in rows for cell in row[:4]}:
         assert any(cell in line for line in shown), cell
-    if (table := layout(columns, room)) is not None:
+    if (table := table_layout(columns, room)) is not None:
         assert all(width_of(line) <= room for line in [table.heading(), table.rule(), *table.rows()])
 
 
 def test_a_table_that_fits_is_left_alone() -> None:
-    table = layout([Column("id", ["./a", "./a"]), Column("n", ["1", "1000"], is_numeric=True)], 40)
+    table = table_layout(
+        [ShownColumn("id", ["./a", "./a"]), ShownColumn("n", ["1", "1000"], is_numeric=True)], 40
+    )
     assert table is not None
     assert [table.heading(), table.rule(), *table.rows()] == [
         *("id      n", "───  ────", "./a     1", "./a  1000"),
@@ -66,15 +69,17 @@ def test_a_table_that_fits_is_left_alone() -> None:
 
 
 def test_what_all_rows_have_moves_above_a_table_that_is_too_wide() -> None:
-    columns = [Column("id", ["./a", "./b"]), Column("base_dir", [PATH, PATH])]
-    table = layout(columns, 40)
+    columns = [ShownColumn("id", ["./a", "./b"]), ShownColumn("base_dir", [PATH, PATH])]
+    table = table_layout(columns, 40)
     assert table is not None
     assert ([column.name for column in table.above], list(table.rows())) == (["base_dir"], ["./a", "./b"])
-    assert layout(columns, 60) == layout(columns, None)
+    assert table_layout(columns, 60) == table_layout(columns, None)
 
 
 def test_prose_loses_its_end_and_a_path_its_beginning() -> None:
-    table = layout([Column("remark", [PROSE, "short"]), Column("base_dir", ["/a", PATH])], 2 * LEAST_TEXT + 2)
+    table = table_layout(
+        [ShownColumn("remark", [PROSE, "short"]), ShownColumn("base_dir", ["/a", PATH])], 2 * LEAST_TEXT + 2
+    )
     assert table is not None
     assert list(table.rows()) == [
         "it diverges after the f…  /a",
@@ -83,8 +88,8 @@ def test_prose_loses_its_end_and_a_path_its_beginning() -> None:
 
 
 def test_a_sentence_about_what_to_do_is_never_cut() -> None:
-    columns = [Column("path", ["./a", "./b"]), Column("remedy", [PROSE, "Wait."])]
-    assert layout(columns, 40) is None
+    columns = [ShownColumn("path", ["./a", "./b"]), ShownColumn("remedy", [PROSE, "Wait."])]
+    assert table_layout(columns, 40) is None
     assert list(records(columns, 40)) == [
         "path    ./a",
         "remedy  it diverges after the fifth",
@@ -96,15 +101,19 @@ def test_a_sentence_about_what_to_do_is_never_cut() -> None:
 
 
 def test_without_an_end_of_lines_everything_is_there() -> None:
-    columns = [Column("remark", [PROSE] * 3), Column("base_dir", [PATH] * 3), Column("n", ["1"] * 3)]
-    table = layout(columns, None)
+    columns = [
+        ShownColumn("remark", [PROSE] * 3),
+        ShownColumn("base_dir", [PATH] * 3),
+        ShownColumn("n", ["1"] * 3),
+    ]
+    table = table_layout(columns, None)
     assert table is not None
     assert all(PROSE in line and PATH in line for line in table.rows())
     assert list(pairs([("remark", PROSE * 9)], None)) == [f"remark  {PROSE * 9}"]
 
 
 def test_no_rows_leave_the_names() -> None:
-    table = layout([Column("a" * 30, []), Column("b" * 30, [])], 40)
+    table = table_layout([ShownColumn("a" * 30, []), ShownColumn("b" * 30, [])], 40)
     assert table is not None
     assert table.heading() == f"{'a' * 30}  {'b' * 30}"
 

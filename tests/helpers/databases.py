@@ -157,7 +157,7 @@ def copied(url: str, directory: Path, fill: Callable[[str], None]) -> Iterator[s
 
 def make_store(url: str) -> None:
     """Make an empty store in the layout that the tests are to use."""
-    from lineage_store.store.admin.distribution import distribute
+    from lineage_store.store.admin.distribution import distribute_samples
     from lineage_store.store.admin.partitioning import lay_out
     from lineage_store.store.database.db import open_engine
     from lineage_store.store.schema.upgrade import upgrade
@@ -167,7 +167,7 @@ def make_store(url: str) -> None:
     if BY_JOBS:
         lay_out(engine, BY_JOBS)
     if DISTRIBUTED:
-        distribute(engine, shards=2)
+        distribute_samples(engine, shards=2)
     engine.dispose()
 
 

@@ -192,7 +192,7 @@ def test_a_text_of_any_length_is_cut(engine: Engine, base_dir: Path) -> None:
     Log().scalar(1, "loss", 1.0).write_summary(base_dir / "job")
     ingest(engine, base_dir)
     with writing(engine) as session:
-        base_dir_id = registry.base_dirs(session)[0][0]
+        base_dir_id = registry.stored_base_dirs(session)[0][0]
         (file,) = registry.known_files(session, base_dir_id)
         found = finding("unreadable_file", "job", reason="x" * 1_000_000, me="me")
         for _ in range(2):

@@ -41,9 +41,9 @@ from lineage_store.errors import (
 )
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease
-from lineage_store.operations.backup import Restored, backup, restore
+from lineage_store.operations.backup import RestoredStore, backup, restore_backup
 from lineage_store.store.admin.partitioning import lay_out
-from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant
+from lineage_store.store.admin.roles import READING_LIMITS, Roles, grant_roles
 from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.schema import upgrade
 
@@ -112,10 +112,10 @@ def test_what_log_files_gained_since_the_backup_is_read_again_and_all_is_there_o
         store.job((base_dir, "./job_1")).annotate(remark="changed")
     now = on_engine(url, natural_contents)
     with pytest.raises(LineageStoreError, match="has contents") as refused:
-        restore(url, file)
+        restore_backup(url, file)
     assert "--replace" in str(refused.value.hint)
     assert on_engine(url, natural_contents) == now
-    found = restore(url, file, replace=True)
+    found = restore_backup(url, file, replace=True)
     assert (found.jobs, found.left) == (3, None)
     assert found.last_ingest_at is not None
     assert on_engine(url, natural_contents) == then
@@ -141,7 +141,7 @@ def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_wri
         store.backup(to, told=write)
     assert len(far) > 3
     assert far[-2:] == ["100%", "checking"]
-    assert restore(f"sqlite:///{tmp_path}/new.db", to, told=restored.append).jobs == 3
+    assert restore_backup(f"sqlite:///{tmp_path}/new.db", to, told=restored.append).jobs == 3
     assert restored[-2:] == ["100%", "checking"]
     with closing(sqlite3.connect(tmp_path / "new.db")) as connection:
         assert connection.execute("SELECT count(*) FROM annotation").fetchone() == (0,)
@@ -156,7 +156,7 @@ def test_a_store_is_restored_where_there_was_none(
         context = databases.postgres_database(postgres_server)
         other = context.__enter__()
         request.addfinalizer(lambda: context.__exit__(None, None, None))
-    assert restore(other, file).jobs == 3
+    assert restore_backup(other, file).jobs == 3
     assert on_engine(other, natural_contents) == on_engine(url, natural_contents)
     with LineageStore(other) as store:
         store.job((tmp_path / "base", "./job_2")).annotate(label=1)  # it can be written
@@ -172,7 +172,7 @@ def test_the_daemon_says_since_when_a_restored_store_lacks_which_files_and_reads
     grown(base_dir)
     with LineageStore(url) as store:
         store.ingest(base_dir)
-    restore(url, file, replace=True)
+    restore_backup(url, file, replace=True)
     engine = open_engine(url)
     caplog.set_level(logging.INFO)
     for _ in range(2):
@@ -198,9 +198,9 @@ def test_nothing_is_replaced_under_an_ingester(url: str, tmp_path: Path) -> None
     engine = open_engine(url)
     (number,) = column(engine, "SELECT id FROM base_dir")
     with hold_lease(engine, number, 60.0, mode="once"), pytest.raises(LeaseHeldError):
-        restore(url, file, replace=True)
+        restore_backup(url, file, replace=True)
     engine.dispose()
-    restore(url, file, replace=True)
+    restore_backup(url, file, replace=True)
 
 
 @pytest.mark.slow
@@ -219,9 +219,9 @@ def test_a_partitioned_store_is_restored_into_a_new_database_only(
         file = back_up(url, tmp_path / "backup")
         before = on_engine(url, natural_contents)
         with pytest.raises(LineageStoreError, match="is partitioned") as refused:
-            restore(url, file, replace=True)
+            restore_backup(url, file, replace=True)
         assert "restore FILE" in str(refused.value.hint)
-        assert restore(other, file).jobs == 3
+        assert restore_backup(other, file).jobs == 3
         assert on_engine(other, natural_contents) == before
 
 
@@ -232,7 +232,7 @@ def test_a_database_of_any_name_is_backed_up(postgres_server: str, base_dir: Pat
         with LineageStore(url) as store:
             store.ingest(base_dir)
         file = back_up(url, tmp_path / "backup")
-        assert restore(url, file, replace=True).jobs == 3
+        assert restore_backup(url, file, replace=True).jobs == 3
 
 
 def test_a_distributed_store_is_not_replaced(postgres_server: str, base_dir: Path, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_distributed_store_is_not_replaced(postgres_server: str, base_dir: Pat
         file = back_up(url, tmp_path / "backup")
         before = on_engine(url, natural_contents)
         with distributed(url), pytest.raises(LineageStoreError, match="is distributed"):
-            restore(url, file, replace=True)
+            restore_backup(url, file, replace=True)
         assert on_engine(url, natural_contents) == before
 
 
@@ -254,14 +254,14 @@ def test_what_is_no_backup_is_refused_and_the_store_stays(url: str, tmp_path: Pa
     for content in (b"", b"text\n" * 1000, whole[: len(whole) // 2]):
         bad.write_bytes(content)
         with pytest.raises((LineageStoreError, DatabaseUnavailableError)):
-            restore(url, bad, replace=True)
+            restore_backup(url, bad, replace=True)
     with pytest.raises(LineageStoreError, match="no file"):
-        restore(url, tmp_path / "none", replace=True)
+        restore_backup(url, tmp_path / "none", replace=True)
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE theirs (a)")
     connection.close()
     with pytest.raises((NotAStoreError, LineageStoreError)):
-        restore(url, tmp_path / "other.db", replace=True)
+        restore_backup(url, tmp_path / "other.db", replace=True)
     assert on_engine(url, natural_contents) == before
     assert not list(tmp_path.glob(".*")), "nothing is left behind"
 
@@ -278,7 +278,7 @@ def test_what_begins_as_no_backup_of_this_kind_is_told_by_its_name(
     with pytest.raises(
         LineageStoreError, match=f"{other} is no backup of a (SQLite|PostgreSQL) store"
     ) as refused:
-        restore(url, other, replace=True)
+        restore_backup(url, other, replace=True)
     assert "the same kind of database" in str(refused.value.hint)
 
 
@@ -290,12 +290,12 @@ def test_a_damaged_file_and_the_store_of_others_are_told_by_their_name(
     bad, other = tmp_path / "bad", tmp_path / "other.db"
     bad.write_bytes(back_up(sqlite_url, tmp_path / "backup").read_bytes()[:20_000])
     with pytest.raises(LineageStoreError, match=f"from {bad}: .*malformed") as refused:
-        restore(sqlite_url, bad, replace=True)
+        restore_backup(sqlite_url, bad, replace=True)
     assert refused.value.hint == "It is damaged: use an older backup."
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE theirs (a)")
     with pytest.raises(LineageStoreError, match=f"{other} is no backup of a store"):
-        restore(sqlite_url, other, replace=True)
+        restore_backup(sqlite_url, other, replace=True)
 
 
 @in_one_piece
@@ -311,7 +311,7 @@ def test_the_backup_of_a_newer_release_is_refused_and_the_store_stays(url: str, 
             connection.execute(newer)
     before = on_engine(url, natural_contents)
     with pytest.raises(SchemaTooNewError, match=f"{file} has schema 9999"):
-        restore(url, file, replace=True)
+        restore_backup(url, file, replace=True)
     assert on_engine(url, natural_contents) == before
 
 
@@ -351,12 +351,12 @@ def test_a_sqlite_store_that_is_open_is_not_replaced(sqlite_url: str, base_dir: 
         file = tmp_path / "backup"
         store.backup(file)
         with pytest.raises(DatabaseUnavailableError, match="in use") as refused:
-            restore(sqlite_url, file, replace=True)
+            restore_backup(sqlite_url, file, replace=True)
         assert refused.value.cause == "locked"
         with pytest.raises(LineageStoreError, match="store itself"):
             store.backup(Path(str(make_url(sqlite_url).database)))
         assert store.ingest(base_dir)
-    restore(sqlite_url, file, replace=True)
+    restore_backup(sqlite_url, file, replace=True)
 
 
 def test_a_sqlite_store_that_is_damaged_is_moved_away_first(
@@ -371,10 +371,10 @@ def test_a_sqlite_store_that_is_damaged_is_moved_away_first(
         file.seek(100)
         file.write(b"\xff" * (size - 100))
     with pytest.raises(LineageStoreError, match="cannot be read") as refused:
-        restore(sqlite_url, tmp_path / "backup", replace=True)
+        restore_backup(sqlite_url, tmp_path / "backup", replace=True)
     assert "Move it out of the way" in str(refused.value.hint)
     path.unlink()
-    assert restore(sqlite_url, tmp_path / "backup").jobs == 3
+    assert restore_backup(sqlite_url, tmp_path / "backup").jobs == 3
 
 
 _KILLED = """
@@ -538,11 +538,11 @@ def test_rights_and_limits_of_roles_are_put_back_in_another_database(
                 SQL("CREATE ROLE {} {}").format(Identifier(name), databases.login(postgres_url))
             )
     try:
-        on_engine(postgres_url, grant, Roles(ingest=ingest, readers=(reader,), analysts=(analyst,)))
+        on_engine(postgres_url, grant_roles, Roles(ingest=ingest, readers=(reader,), analysts=(analyst,)))
         file = back_up(postgres_url, tmp_path / "backup")
         with databases.postgres_database(postgres_server) as other:
             rights = (f"{ingest} (ingest)", f"{reader} (reader)", f"{analyst} (analyst)")
-            assert restore(other, file) == Restored(0, None, None, rights=rights)
+            assert restore_backup(other, file) == RestoredStore(0, None, None, rights=rights)
             settings = (
                 "SELECT rolname, setconfig FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = setrole"
                 " JOIN pg_database d ON d.oid = setdatabase WHERE datname = current_database() ORDER BY 1"
@@ -581,12 +581,12 @@ def test_where_a_plain_owner_restores_one_statement_is_left_to_a_superuser(
         for name in names:
             connection.execute(f"CREATE ROLE {name} LOGIN")
     try:
-        on_engine(postgres_url, grant, Roles(owner=owner, readers=(reader,)))
+        on_engine(postgres_url, grant_roles, Roles(owner=owner, readers=(reader,)))
         file = back_up(postgres_url, tmp_path / "backup")
         with databases.postgres_database(postgres_server) as other:
             with connected(other) as connection:
                 connection.execute(f"ALTER DATABASE {make_url(other).database} OWNER TO {owner}")
-            left = restore(make_url(other).set(username=owner).render_as_string(False), file).left
+            left = restore_backup(make_url(other).set(username=owner).render_as_string(False), file).left
             assert left is not None
             with connected(other) as connection:
                 temporary = "SELECT has_database_privilege(%s, current_database(), 'TEMPORARY')"

@@ -15,9 +15,9 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.errors import LeaseHeldError, LineageParamSummaryPathError
 from lineage_store.ingest.lease import hold_lease, register
-from lineage_store.operations.base_dirs import forget, holdings
+from lineage_store.operations.base_dirs import forget, read_holdings
 from lineage_store.paths import stored_path
-from lineage_store.store.admin.partitioning import drop_vacated
+from lineage_store.store.admin.partitioning import drop_vacated_partitions
 from lineage_store.store.database.db import writing
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.jobs import annotate
@@ -81,13 +81,13 @@ def test_an_interrupted_removal_is_in_nobodys_way_and_can_be_taken_up(engine: En
         assert removal.remove_part(session, base_dir_id, 1)
     ingest(engine, other)
     left = 2 if BY_JOBS == 0 else 1  # where the samples go with their partition, a job is few rows
-    assert holdings(engine, other) == Holdings(left, 0)
+    assert read_holdings(engine, other) == Holdings(left, 0)
     with writing(engine) as session:
         (rest, _) = removal.ids_of(session, stored_path(other))
         assert rest == base_dir_id
         while removal.remove_part(session, rest, 1):
             pass
-    drop_vacated(engine)  # where the samples go with their partition
+    drop_vacated_partitions(engine)  # where the samples go with their partition
     assert natural_contents(engine) == whole
     forget(engine, other, SMALL)
     assert not any(natural_contents(engine).values())

@@ -22,7 +22,7 @@ from helpers.log_writer import Log
 from lineage_store import LineageStore
 from lineage_store.cli.app import main
 from lineage_store.errors import AlteredStoreError, LineageStoreError
-from lineage_store.operations.backup import backup, restore
+from lineage_store.operations.backup import backup, restore_backup
 from lineage_store.store.admin import client_programs
 from lineage_store.store.database.db import open_engine
 
@@ -88,7 +88,7 @@ def test_what_acts_in_a_sqlite_backup_is_refused_by_name_and_the_store_stays(
     url = sqlite_url if exists else f"sqlite:///{tmp_path}/new.db"
     before = contents(sqlite_url)
     with pytest.raises(AlteredStoreError, match=name) as refused:
-        restore(url, file, replace=True)
+        restore_backup(url, file, replace=True)
     assert str(file) in refused.value.message
     assert "Nothing of it was restored" in str(refused.value.hint)
     assert contents(sqlite_url) == before
@@ -125,7 +125,7 @@ def test_views_with_which_a_backup_was_marked_as_another_releases_are_not_restor
     poisoned(
         file, "DROP VIEW v_metric", "CREATE VIEW v_metric AS SELECT 'evil' AS name", "PRAGMA user_version = 1"
     )
-    restore(sqlite_url, file, replace=True)
+    restore_backup(sqlite_url, file, replace=True)
     with LineageStore(sqlite_url) as store, store.sql("SELECT * FROM v_metric") as answer:
         assert "job_id" in answer.columns or len(answer.columns) > 3
 
@@ -133,7 +133,7 @@ def test_views_with_which_a_backup_was_marked_as_another_releases_are_not_restor
 def test_a_row_that_belongs_to_none_makes_a_backup_a_damaged_one(sqlite_url: str, file: Path) -> None:
     poisoned(file, "PRAGMA foreign_keys = OFF", "DELETE FROM base_dir")
     with pytest.raises(LineageStoreError, match="belongs to a row of base_dir that is missing"):
-        restore(sqlite_url, file, replace=True)
+        restore_backup(sqlite_url, file, replace=True)
 
 
 def test_a_store_that_was_poisoned_by_hand_is_mended_by_a_good_backup(sqlite_url: str, file: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_store_that_was_poisoned_by_hand_is_mended_by_a_good_backup(sqlite_url
     with pytest.raises(AlteredStoreError):
         LineageStore(sqlite_url)
     assert main(["--database", sqlite_url, "status", "--check"]) == 4
-    assert restore(sqlite_url, file, replace=True).jobs == 3
+    assert restore_backup(sqlite_url, file, replace=True).jobs == 3
     LineageStore(sqlite_url).close()
 
 
@@ -165,7 +165,7 @@ def dumped(url: str, archive: Path, change: Callable[[bytes], bytes] = lambda co
     """What pg_dump makes of a database, changed as an attacker may."""
     engine = open_engine(url)
     try:
-        client_programs.run(engine, "pg_dump", "--format=custom", "--compress=0", f"--file={archive}")
+        client_programs.run_program(engine, "pg_dump", "--format=custom", "--compress=0", f"--file={archive}")
     finally:
         engine.dispose()
     content = archive.read_bytes()
@@ -221,7 +221,7 @@ def test_what_acts_in_an_archive_is_refused_by_name_and_never_run(
         run(url, _HOSTILE_DATABASES[name].replace("{proof}", str(proof)))
         archive = dumped(url, tmp_path / "archive")
         with pytest.raises(AlteredStoreError) as refused:
-            restore(other, archive)
+            restore_backup(other, archive)
         assert name in " ".join(refused.value.altered)
         with LineageStore(other) as store:
             assert list(store.base_dirs) == []
@@ -247,7 +247,7 @@ def test_an_administrators_objects_in_an_archive_are_told_and_not_restored(
         engine = open_engine(url)
         backup(engine, tmp_path / "archive")
         engine.dispose()
-        found = restore(other, tmp_path / "archive")
+        found = restore_backup(other, tmp_path / "archive")
         assert set(found.not_restored) == {"the table theirs", "the view their_view", "the index their_index"}
         assert contents(other) == contents(url)
         engine = open_engine(other)
@@ -306,7 +306,7 @@ def test_sql_that_was_written_into_an_archive_is_not_run(
         os.chdir(tmp_path)
         try:
             with pytest.raises(LineageStoreError):
-                restore(other, archive)
+                restore_backup(other, archive)
         finally:
             os.chdir(here)
         with LineageStore(other) as store:
@@ -326,7 +326,7 @@ def test_an_archive_that_is_cut_is_refused_and_the_store_stays(
         for share in (0.3, 0.6, 0.9, 0.99):
             (tmp_path / "archive").write_bytes(whole[: int(len(whole) * share)])
             with pytest.raises(LineageStoreError):
-                restore(url, tmp_path / "archive", replace=True)
+                restore_backup(url, tmp_path / "archive", replace=True)
             assert contents(url) == before
 
 
@@ -339,7 +339,7 @@ def test_rights_that_an_archive_grants_to_everybody_are_not_given(
         databases.postgres_database(postgres_server) as other,
     ):
         run(url, "GRANT INSERT, SELECT ON base_dir, train_job TO PUBLIC; GRANT SELECT ON v_job TO pg_monitor")
-        found = restore(other, dumped(url, tmp_path / "archive"))
+        found = restore_backup(other, dumped(url, tmp_path / "archive"))
         assert found.rights == ()
         engine = open_engine(other)
         with engine.connect() as connection:

@@ -26,7 +26,7 @@ from lineage_store.ingest import commit
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.operations.delivery import PROBLEM, Plan
-from lineage_store.operations.notifications import Place, read_news
+from lineage_store.operations.notifications import NotifierPlace, read_news
 from lineage_store.query.changes import encode
 from lineage_store.store.database.db import reading, writing
 from lineage_store.store.schema import tables
@@ -408,7 +408,7 @@ def test_what_waits_is_told_wherever_findings_are(engine: Engine, base_dir: Path
     assert "jobs_wait" in {each.kind for each in administration.doctor(settings, [])}
     with reading(engine) as session:
         now = session.now()
-        plan, place = Plan("", None, (), frozenset({PROBLEM}), 0.0, ()), Place(encode({}), now, now)
+        plan, place = Plan("", None, (), frozenset({PROBLEM}), 0.0, ()), NotifierPlace(encode({}), now, now)
         events = list(read_news(session, plan, place, now)[0])
     assert [event.details["problem"] for event in events] == ["jobs_wait"]
 

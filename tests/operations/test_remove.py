@@ -28,7 +28,7 @@ from lineage_store.store.writes import removal as rows_going
 
 SMALL = Settings(batch_rows=3)
 DAY_S = 86_400.0
-BY_HAND = removal.Cause("test", "me")
+BY_HAND = removal.RemovalCause("test", "me")
 OLD = 1_700_000_000
 VIEWS = [
     "v_job",
@@ -131,7 +131,7 @@ def test_age_is_counted_from_the_last_sign_of_life(engine: Engine, base_dir: Pat
             job = update(train_job).where(train_job.c.train_id == train_id)
             session.change(job.values(alive_at=at))
     rules = Rules("age", older_than_s=90 * DAY_S)
-    named = remove.named_by(engine, register(engine, base_dir), rules)
+    named = remove.jobs_named_by(engine, register(engine, base_dir), rules)
     assert [job.train_id for job in named] == ["./old"]
 
 

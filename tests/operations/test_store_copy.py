@@ -23,7 +23,7 @@ from helpers.waiting import wait_until
 from lineage_store import LineageStore
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.operations import store_copy
-from lineage_store.operations.store_copy import copy_store
+from lineage_store.operations.store_copy import copy_contents
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import open_engine, writing
 from lineage_store.store.database.session import Session
@@ -109,7 +109,7 @@ def test_every_row_is_in_the_copy_and_ids_go_on_from_there(
 ) -> None:
     target, told = new_url(target_kind), []  # type: ignore[var-annotated]
     before = rows_of(source)
-    copied = copy_store(source, target, told=told.append)
+    copied = copy_contents(source, target, told=told.append)
     assert rows_of(target) == rows_of(source) == before
     assert copied.rows == {name: len(rows) for name, rows in before.items()}
     assert copied.rows["scalar_sample"] == 4 + 7 * 7
@@ -137,7 +137,7 @@ def test_what_was_copied_is_what_the_log_files_say(
     with LineageStore(source) as store:
         store.ingest(base_dir)
     target = new_url(target_kind)
-    copy_store(source, target)
+    copy_contents(source, target)
     with LineageStore(target) as store:
         (verdict,) = store.repair.verify(base_dir)
     assert verdict.differences == ()
@@ -171,13 +171,13 @@ def test_a_copy_that_came_to_its_end_in_a_killed_process_is_told_as_whole(
     source: str, target_kind: str, new_url: Callable[[str], str], request: pytest.FixtureRequest
 ) -> None:
     target, told = new_url(target_kind), list[str]()
-    first = copy_store(source, target)
-    assert copy_store(source, target, told=told.append) == first
+    first = copy_contents(source, target)
+    assert copy_contents(source, target, told=told.append) == first
     assert told == ["All rows are copied; now they are compared."]
     with writing(opened(target, request)) as session:
         session.change(text("DELETE FROM annotation"))
     with pytest.raises(LineageStoreError, match="differs from its source in annotation") as refused:
-        copy_store(source, target)
+        copy_contents(source, target)
     assert "--anew" not in str(refused.value.hint), "it removes unfinished copies alone"
 
 
@@ -190,7 +190,7 @@ def test_the_store_that_a_copy_makes_is_never_taken_for_an_empty_one(
     assert killed.returncode == -signal.SIGKILL
     with pytest.raises(UnfinishedCopyError, match="has not come to its end"):
         LineageStore(target).close()
-    copy_store(source, target)
+    copy_contents(source, target)
     assert rows_of(target) == rows_of(source)
 
 
@@ -207,10 +207,10 @@ def test_statistics_are_gathered_before_the_copy_is_a_store(
     with monkeypatch.context() as killing:
         killing.setattr(planner_statistics, "gather", killed)
         with pytest.raises(InterruptedByHandError):
-            copy_store(source, target)
+            copy_contents(source, target)
     with pytest.raises(UnfinishedCopyError):
         upgrade.check(target)
-    copy_store(source, target)
+    copy_contents(source, target)
     upgrade.check(target)
 
 
@@ -220,11 +220,11 @@ def test_the_last_transaction_of_a_copy_that_was_killed_is_waited_for(
     """The server commits it, when it comes to that, after the process is gone."""
     target = new_url("postgresql")
     with pytest.raises(InterruptedByHandError):
-        copy_store(source, target, told=interrupted)
+        copy_contents(source, target, told=interrupted)
     with ThreadPoolExecutor() as threads:
         with writing(opened(target, request)) as session:
             session.change(text("UPDATE unfinished_copy SET key = key"))
-            again = threads.submit(copy_store, source, target)
+            again = threads.submit(copy_contents, source, target)
             waits = (
                 "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'ShareRowExclusiveLock')"
             )
@@ -247,14 +247,14 @@ def test_a_source_that_has_changed_between_two_runs_is_copied_anew(
 ) -> None:
     target = new_url(target_kind)
     with pytest.raises(InterruptedByHandError):
-        copy_store(source, target, told=interrupted)
+        copy_contents(source, target, told=interrupted)
     Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "new")
     with LineageStore(source) as store:
         store.ingest(tmp_path / "base")
     with pytest.raises(LineageStoreError, match="has changed") as refused:
-        copy_store(source, target)
+        copy_contents(source, target)
     assert "--anew" in str(refused.value.hint)
-    copy_store(source, target, anew=True)
+    copy_contents(source, target, anew=True)
     assert rows_of(target) == rows_of(source)
 
 
@@ -271,7 +271,7 @@ def test_a_scalar_that_differs_is_named(
 
     monkeypatch.setattr(store_copy, "_compare", compare)
     with pytest.raises(LineageStoreError, match=r"in scalar_sample \(from the key \[1, "):
-        copy_store(source, new_url("postgresql"))
+        copy_contents(source, new_url("postgresql"))
 
 
 @pytest.mark.parametrize("target_kind", KINDS)
@@ -280,12 +280,12 @@ def test_rows_that_differ_are_named(
 ) -> None:
     target = new_url(target_kind)
     with pytest.raises(InterruptedByHandError):
-        copy_store(source, target, told=interrupted)
+        copy_contents(source, target, told=interrupted)
     with writing(opened(target, request)) as session:
         session.change(text("UPDATE train_job SET host = 'elsewhere' WHERE train_id = './job_3'"))
         number = session.value(text("SELECT id FROM train_job WHERE train_id = './job_3'"))
     with pytest.raises(LineageStoreError) as refused:
-        copy_store(source, target)
+        copy_contents(source, target)
     assert refused.value.message.endswith(f"in train_job (from the key [{number}] on).")
     with pytest.raises(UnfinishedCopyError):
         upgrade.check(target)
@@ -302,10 +302,10 @@ def test_a_target_with_data_is_refused_and_stays_as_it_is(
     before = rows_of(target)
     for anew in (False, True):
         with pytest.raises(LineageStoreError, match="not empty: it has rows in base_dir"):
-            copy_store(source, target, anew=anew)
+            copy_contents(source, target, anew=anew)
     assert rows_of(target) == before
     with pytest.raises(LineageStoreError, match="same database"):
-        copy_store(source, source)
+        copy_contents(source, source)
 
 
 def test_a_store_that_was_made_for_it_may_have_partitions(
@@ -317,7 +317,7 @@ def test_a_store_that_was_made_for_it_may_have_partitions(
     upgrade.upgrade(target)
     engine = opened(target, request)
     lay_out(engine, 3)
-    copy_store(source, target)
+    copy_contents(source, target)
     assert rows_of(target) == rows_of(source)
     with engine.connect() as connection:
         assert partitions.is_partitioned(Session(connection))
@@ -334,7 +334,7 @@ def test_what_is_written_while_it_is_copied_is_not_in_the_copy(
             Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "new")
             ingest(engine, tmp_path / "base")
 
-    copy_store(source, target, told=ingested)
+    copy_contents(source, target, told=ingested)
     assert rows_of(target) == before
     assert rows_of(source) != before
     with LineageStore(target) as store:
@@ -351,7 +351,7 @@ def test_batches_are_bounded_and_told_with_about_how_far_they_are(
     monkeypatch.setattr(store_copy, "_TOLD_EACH", 20)
     told: list[str] = []
     target = new_url(target_kind)
-    copy_store(source, target, told=told.append)
+    copy_contents(source, target, told=told.append)
     compared = ["scalar_sample: 20 rows compared, about 56%", "scalar_sample: 40 rows compared, about 89%"]
     assert [each for each in told if each.startswith("scalar_sample")] == [
         "scalar_sample: 20 rows copied, about 56%",

@@ -28,7 +28,7 @@ from lineage_store.ingest.lease import register
 from lineage_store.operations import verify
 from lineage_store.operations.base_dirs import forget
 from lineage_store.operations.removal import CleanUp
-from lineage_store.operations.store_copy import copy_store
+from lineage_store.operations.store_copy import copy_contents
 from lineage_store.query.export.exporting import ExportProgress
 from lineage_store.query.samples import Curve, Scalars
 from lineage_store.store.database.db import writing
@@ -353,7 +353,7 @@ def test_a_base_dir_that_moved_keeps_its_buckets(engine: Engine, base_dir: Path,
 def test_copies_and_exports_have_it(engine: Engine, base_dir: Path, job: Path, tmp_path: Path) -> None:
     thin(engine)
     url = url_of(engine)
-    copied = copy_store(url, f"sqlite:///{tmp_path}/copy.db")
+    copied = copy_contents(url, f"sqlite:///{tmp_path}/copy.db")
     assert copied.rows["scalar_bucket"] == BUCKETS
     assert rows_of(f"sqlite:///{tmp_path}/copy.db") == rows_of(url)
     with opened(engine) as store:

@@ -18,7 +18,7 @@ from lineage_store.api.reports import CleanUp
 from lineage_store.config import Settings
 from lineage_store.findings import finding
 from lineage_store.operations import why as why_checks
-from lineage_store.operations.why import Place
+from lineage_store.operations.why import WhyPlace
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import writing
 from lineage_store.store.writes.ingest_log import set_path_problems
@@ -219,8 +219,8 @@ def test_a_file_that_may_not_be_read(base_dir: Path) -> None:
     if is_root:
         os.seteuid(NOBODY)
     try:
-        place = Place(path, base_dir, 1, ("run", NAME), recursive=False, follow_symlinks=False)
-        (found,) = why_checks.of_file(place)
+        place = WhyPlace(path, base_dir, 1, ("run", NAME), recursive=False, follow_symlinks=False)
+        (found,) = why_checks.findings_of_file(place)
     finally:
         if is_root:
             os.seteuid(0)
@@ -290,7 +290,7 @@ def test_problems_of_others_are_not_told(store: LineageStore, base_dir: Path) ->
     store.ingest(base_dir)
     with writing(store.engine) as session:
         problem = finding("unreadable_path", "other", reason="Permission denied.")
-        base_dir_id = registry.base_dirs(session)[0][0]
+        base_dir_id = registry.stored_base_dirs(session)[0][0]
         set_path_problems(session, base_dir_id, [problem], session.now())
     (base_dir / "fresh").mkdir()
     (base_dir / "other").mkdir()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lineage_store import LineageSearchConditionParamError
-from lineage_store.query.condition import AllOf, AnyOf, Leaf, Not, Page, Subject
+from lineage_store.query.condition import AllOf, AnyOf, Leaf, Not, PageBounds, Subject
 from lineage_store.query.condition_dict import parse
 from lineage_store.query.job_sql import Want, compile_ranges
 
@@ -100,13 +100,13 @@ def test_an_absolute_summary_dir_becomes_the_id_of_the_job(value: str, job: str)
 @pytest.mark.parametrize(
     ("condition", "page"),
     [
-        ({"limit": 5}, Page(5, 0)),
-        ({"offset": 3}, Page(10, 30)),
-        ({"limit": 100, "offset": 100_000}, Page(100, 10_000_000)),
+        ({"limit": 5}, PageBounds(5, 0)),
+        ({"offset": 3}, PageBounds(10, 30)),
+        ({"limit": 100, "offset": 100_000}, PageBounds(100, 10_000_000)),
     ],
 )
 def test_a_page_has_ten_jobs_and_number_nought_unless_said_otherwise(
-    condition: dict[str, Any], page: Page
+    condition: dict[str, Any], page: PageBounds
 ) -> None:
     assert parse(condition).page == page
 

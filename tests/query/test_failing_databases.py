@@ -42,7 +42,7 @@ def test_no_connection_for_a_statement_of_its_own_is_a_database_that_is_unavaila
             store.lineage.filter(count=False)
         with (
             pytest.raises(DatabaseUnavailableError, match="not currently accepting connections"),
-            read_only_sql.run(store.engine, "SELECT 1", timeout_s=5),
+            read_only_sql.run_statement(store.engine, "SELECT 1", timeout_s=5),
         ):
             pass
 

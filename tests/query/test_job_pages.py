@@ -15,7 +15,7 @@ from lineage_store import LineageStore
 from lineage_store.query import jobs
 from lineage_store.query.condition_dict import parse, read_subject
 from lineage_store.query.job_sql import Want
-from lineage_store.query.vocabulary import require
+from lineage_store.query.vocabulary import require_known
 from lineage_store.store.database.db import reading, writing
 from lineage_store.store.database.session import Session
 
@@ -112,7 +112,9 @@ def test_a_page_and_its_count_are_three_statements_whatever_is_wanted(sqlite_url
 def test_a_page_whose_names_are_checked_is_one_statement_more_for_each_name(sqlite_url: str) -> None:
     with _selects(sqlite_url) as (session, ran):
         condition = parse({"limit": 20, "metric/acc": {"gt": 4}, "sorted_name": "metric/acc"})
-        require(session, [read_subject("metric/acc"), *(subject for _, subject in _named("metric/acc"))])
+        require_known(
+            session, [read_subject("metric/acc"), *(subject for _, subject in _named("metric/acc"))]
+        )
         found = jobs.page(session, condition, ALL, None)
     assert (len(found.rows), found.count) == (20, 25)
     assert len(ran) == 4, ran

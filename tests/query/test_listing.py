@@ -94,7 +94,7 @@ def test_a_job_that_was_taken_out_of_sight_or_removed_meanwhile_is_left_out(engi
     with writing(engine) as session:
         leaving_id = removal.ensure_leaving(session, 1, NOW)
         (job_id,) = session.column(text("SELECT id FROM train_job WHERE train_id = './3'"))
-        removal.begin_removal(session, 1, leaving_id, [job_id], removal.Cause("test", "me"), NOW)
+        removal.begin_removal(session, 1, leaving_id, [job_id], removal.RemovalCause("test", "me"), NOW)
         session.change(text("DELETE FROM train_job WHERE train_id = './1'"))
     assert _ids(objects) == ["./4", "./2", "./0"]
 

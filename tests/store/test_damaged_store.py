@@ -18,7 +18,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, MindInsightException, NotAStoreError
 from lineage_store.findings import Finding
 from lineage_store.operations import doctor
-from lineage_store.operations.backup import restore
+from lineage_store.operations.backup import restore_backup
 
 PAGE = 4096
 
@@ -139,7 +139,7 @@ def test_the_way_to_go_on_leads_to_a_whole_store(sqlite_url: str, path: Path, tm
     with suppress(FileNotFoundError):
         path.with_name(f"{path.name}-wal").unlink()
         path.with_name(f"{path.name}-shm").unlink()
-    assert restore(sqlite_url, tmp_path / "backup").jobs == 3
+    assert restore_backup(sqlite_url, tmp_path / "backup").jobs == 3
     assert doctors(sqlite_url) == []
 
 
@@ -151,7 +151,7 @@ def test_a_damaged_backup_is_refused_whatever_is_damaged(sqlite_url: str, path: 
         (tmp_path / "backup").write_bytes(whole)
         damage(tmp_path / "backup")
         with pytest.raises(MindInsightException):
-            restore(f"sqlite:///{tmp_path}/new.db", tmp_path / "backup")
+            restore_backup(f"sqlite:///{tmp_path}/new.db", tmp_path / "backup")
         assert not (tmp_path / "new.db").exists(), name
 
 

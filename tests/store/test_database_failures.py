@@ -23,7 +23,7 @@ from lineage_store import LineageStore
 from lineage_store.errors import ConfigError, DatabaseUnavailableError, LineageParamTypeError
 from lineage_store.program import command_of
 from lineage_store.store.database import db
-from lineage_store.store.database.connections import renew
+from lineage_store.store.database.connections import reconnect
 from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.database.failures import cause_of, writer_of
 
@@ -234,7 +234,7 @@ def test_renewed_connections_are_made_anew_for_their_next_use(engine: Engine) ->
         assert in_use is rested
         with reading(engine) as another:
             made_late: Any = another.connection.connection.dbapi_connection
-            renew(engine)
+            reconnect(engine)
         assert session.value(text("SELECT 1")) == 1
     assert closed == []
     with reading(engine) as session, reading(engine) as another:
@@ -252,12 +252,12 @@ def test_renewing_closes_at_once_what_waits(database_url: str) -> None:
     event.listen(engine, "close", lambda connection, _: closed.append(connection))
     with reading(engine) as session:
         waits: Any = session.connection.connection.dbapi_connection
-    renew(engine)
+    reconnect(engine)
     assert closed == [waits]
 
 
 def test_a_connection_renewed_while_it_is_made_is_used_all_the_same(engine: Engine) -> None:
-    event.listen(engine, "connect", lambda *_: renew(engine))
+    event.listen(engine, "connect", lambda *_: reconnect(engine))
     for _ in range(3):
         with reading(engine) as session:
             assert session.value(text("SELECT 1")) == 1

@@ -16,7 +16,7 @@ from helpers.empty_store import sqlite_engine
 from helpers.snapshots import assert_matches_snapshot
 from lineage_store.errors import LineageStoreError
 from lineage_store.store.admin import distribution
-from lineage_store.store.admin.distribution import distribute
+from lineage_store.store.admin.distribution import distribute_samples
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata, series
 from lineage_store.store.schema.views import VIEWS
 
@@ -26,14 +26,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "citus.md"
 
 
 def test_the_sql_is_as_reviewed() -> None:
-    found = [*distribution.statements(), "-- in transactions of their own", *distribution.clearing()]
+    found = [
+        *distribution.distribution_statements(),
+        "-- in transactions of their own",
+        *distribution.clearing(),
+    ]
     assert_matches_snapshot("distribute_samples.sql", "".join(f"{statement};\n" for statement in found))
 
 
 def test_tables_that_are_distributed_stay_as_they_are() -> None:
     first, second = distribution.TABLES
-    assert distribution.statements(done={first, second}) == []
-    (further,) = distribution.statements(8, done={first})
+    assert distribution.distribution_statements(done={first, second}) == []
+    (further,) = distribution.distribution_statements(8, done={first})
     assert further == f"SELECT create_distributed_table('{second}', 'job_id', colocate_with => '{first}')"
 
 
@@ -79,9 +83,9 @@ def test_no_view_asks_a_subquery_of_samples() -> None:
 @pytest.mark.skipif(bool(DISTRIBUTED), reason="this one has Citus")
 def test_a_database_without_citus_is_refused(postgres_engine: Engine) -> None:
     with pytest.raises(LineageStoreError, match=r"no extension citus.*docs/citus\.md"):
-        distribute(postgres_engine)
+        distribute_samples(postgres_engine)
 
 
 def test_sqlite_is_refused(sqlite_engine: Engine) -> None:
     with pytest.raises(LineageStoreError, match="Only PostgreSQL with Citus"):
-        distribute(sqlite_engine)
+        distribute_samples(sqlite_engine)

@@ -25,7 +25,7 @@ from lineage_store.operations.doctor import examine
 from lineage_store.operations.removal import CleanUp
 from lineage_store.store.admin import partitioning
 from lineage_store.store.admin.partitioning import lay_out
-from lineage_store.store.admin.roles import Roles, grant
+from lineage_store.store.admin.roles import Roles, grant_roles
 from lineage_store.store.database.db import reading
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.upgrade import upgrade
@@ -180,7 +180,7 @@ def test_what_jobs_that_went_have_left_to_their_partitions_is_not_copied(
         with pytest.raises(InterruptedByHandError):
             lay_out(engine, None, interrupt_after("payload_sample"))
     with monkeypatch.context() as killed:  # a moment before it drops the partitions
-        killed.setattr(partitioning, "drop_vacated", lambda _engine: None)
+        killed.setattr(partitioning, "drop_vacated_partitions", lambda _engine: None)
         forget(engine, tmp_path / "gone", Settings())
     lay_out(engine, None)
     for table in partitions.SAMPLE_TABLES:
@@ -339,10 +339,10 @@ def test_the_ingest_role_makes_and_drops_partitions_and_owns_nothing(
     with plain_role(url) as owner, plain_role(url) as ingester, plain_role(url) as reader:
         names = [str(make_url(each).username) for each in (owner, ingester, reader)]
         if granted_first:
-            grant(engine, Roles(names[0], names[1], (names[2],)))
+            grant_roles(engine, Roles(names[0], names[1], (names[2],)))
         lay_out(engine, BY_JOBS)
         if not granted_first:
-            grant(engine, Roles(names[0], names[1], (names[2],)))
+            grant_roles(engine, Roles(names[0], names[1], (names[2],)))
         with opened(ingester) as as_ingester:
             for name, numbers in (("gone", range(5)), ("stays", range(6))):
                 write(tmp_path / name, *numbers)

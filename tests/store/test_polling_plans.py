@@ -14,7 +14,7 @@ from benchmarks.many_rows import add_jobs
 from helpers.engines import opened
 from helpers.stored_jobs import add_base_dir
 from lineage_store.operations.health import read_findings
-from lineage_store.query.changes import Place, read_changes
+from lineage_store.query.changes import ChangePlace, read_changes
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import open_engine, reading, writing
 from lineage_store.store.database.session import Session
@@ -54,8 +54,8 @@ def test_log_files_are_found_by_an_index_of_few(
 
 def test_changes_are_found_by_revision(sqlite_url: str) -> None:
     def ask(session: Session) -> None:
-        begun = {"/base": Place(0, 5, "./a")}
-        read_changes(session, begun, until={"/base": Place(0, 9, "")}, limit=10)
+        begun = {"/base": ChangePlace(0, 5, "./a")}
+        read_changes(session, begun, until={"/base": ChangePlace(0, 9, "")}, limit=10)
 
     with opened(sqlite_url) as engine, writing(engine) as session:
         registry.ensure_base_dir(session, "/base", datetime.fromtimestamp(0, UTC))

@@ -22,7 +22,7 @@ from lineage_store.api import administration
 from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.ingest import pipeline
-from lineage_store.store.admin.roles import Roles, grant, statements, writing_functions_of_readers
+from lineage_store.store.admin.roles import Roles, grant_roles, grant_statements, writing_functions_of_readers
 from lineage_store.store.database.db import open_engine
 from lineage_store.store.database.session import Session
 from lineage_store.store.schema import upgrade
@@ -54,7 +54,7 @@ def granted(postgres_url: str) -> Iterator[str]:
             admin.execute(SQL("CREATE ROLE {} {}").format(Identifier(name), login(postgres_url)))
     engine = open_engine(postgres_url)
     try:
-        grant(engine, Roles(NAMES["owner"], NAMES["ingest"], (NAMES["reader"],), (NAMES["analyst"],)))
+        grant_roles(engine, Roles(NAMES["owner"], NAMES["ingest"], (NAMES["reader"],), (NAMES["analyst"],)))
         yield postgres_url
     finally:
         engine.dispose()
@@ -114,7 +114,7 @@ def test_each_role_may_do_what_is_its_own(granted: str) -> None:
 
 def test_the_sql_says_names_as_they_are(granted: str) -> None:
     engine = open_engine(granted)
-    told = statements(engine, Roles(NAMES["owner"], NAMES["ingest"]))
+    told = grant_statements(engine, Roles(NAMES["owner"], NAMES["ingest"]))
     engine.dispose()
     for role in ("owner", "ingest"):
         assert [each for each in told if each.endswith(f" TO {quoted(role)}")]
@@ -155,7 +155,7 @@ def test_the_ingest_role_ingests_and_cannot_upgrade(granted: str, tmp_path: Path
         assert pipeline.ingest(store.engine, tmp_path / "base", Settings()).counts.events == 3
         assert store.lineage.filter()["count"] == 1
         with pytest.raises(PermissionDeniedError, match="A superuser grants, or the owner") as denied:
-            grant(store.engine, Roles(analysts=(NAMES["analyst"],)))
+            grant_roles(store.engine, Roles(analysts=(NAMES["analyst"],)))
         assert denied.value.exit_code == 1
 
 
@@ -174,7 +174,7 @@ def test_an_administrator_who_is_no_superuser_grants(granted: str) -> None:
             admin.execute(SQL("CREATE ROLE test_made_reader {}").format(login(granted)))
             admin.execute("GRANT test_made_owner TO test_admin WITH SET TRUE")
         engine = open_engine(make_url(granted).set(username="test_admin").render_as_string(False))
-        grant(engine, Roles(owner="test_made_owner", readers=("test_made_reader",)))
+        grant_roles(engine, Roles(owner="test_made_owner", readers=("test_made_reader",)))
         engine.dispose()
         reader = make_url(granted).set(username="test_made_reader").render_as_string(hide_password=False)
         with LineageStore(reader, settings=Settings(), read_only=True) as store:
@@ -197,11 +197,11 @@ def test_a_plain_owner_grants_and_one_statement_is_left_to_a_superuser(granted: 
             superuser.execute(SQL("CREATE ROLE {} {}").format(Identifier(role), login(granted)))
         superuser.execute(f"ALTER DATABASE {database} OWNER TO {made[0]}")
     superusers = open_engine(granted)
-    assert grant(superusers, Roles(owner=made[0])) is None
+    assert grant_roles(superusers, Roles(owner=made[0])) is None
     superusers.dispose()
     try:
         engine = open_engine(make_url(granted).set(username=made[0]).render_as_string(False))
-        left = grant(engine, Roles(ingest=made[1], readers=(made[2],), analysts=(made[3],)))
+        left = grant_roles(engine, Roles(ingest=made[1], readers=(made[2],), analysts=(made[3],)))
         engine.dispose()
         assert left is not None
         for role, query, allowed in (
@@ -272,12 +272,12 @@ def test_the_owner_upgrades_and_grants_on_views_survive(granted: str) -> None:
 def test_the_owner_of_the_tables_is_not_made_one_who_only_reads(granted: str, reads: str) -> None:
     """Nobody could write any more: PostgreSQL checks keys as the owner."""
     with opened(granted) as engine, pytest.raises(LineageStoreError, match="owns the tables"):
-        grant(engine, Roles(**{reads: (NAMES["owner"],)}))  # type: ignore[arg-type]
+        grant_roles(engine, Roles(**{reads: (NAMES["owner"],)}))  # type: ignore[arg-type]
 
 
 def test_sqlite_has_no_roles(sqlite_url: str) -> None:
     with pytest.raises(LineageStoreError, match="PostgreSQL"):
-        statements(open_engine(sqlite_url), Roles(analysts=("a",)))
+        grant_statements(open_engine(sqlite_url), Roles(analysts=("a",)))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_sqlite_has_no_roles(sqlite_url: str) -> None:
 def test_roles_that_cannot_be_granted_are_refused(postgres_url: str, roles: Roles, message: str) -> None:
     engine: Engine = open_engine(postgres_url)
     with pytest.raises(LineageStoreError, match=message):
-        grant(engine, roles)
+        grant_roles(engine, roles)
     engine.dispose()
 
 
@@ -296,15 +296,15 @@ def test_a_role_that_a_worker_of_citus_lacks_is_named_with_what_to_do(
 ) -> None:
     needs_databases(postgres_server)
     with opened(granted) as engine:
-        found = statements(engine, Roles(readers=(NAMES["reader"],)))
+        found = grant_statements(engine, Roles(readers=(NAMES["reader"],)))
         with (
             without_role_on_worker(granted, NAMES["reader"]),
             pytest.raises(
                 LineageStoreError, match=r"worker worker1:5432 has no role 'test_reader"
             ) as refused,
         ):
-            grant(engine, Roles(readers=(NAMES["reader"],)))
+            grant_roles(engine, Roles(readers=(NAMES["reader"],)))
         assert f'CREATE ROLE "{NAMES["reader"]}"' in str(refused.value.hint)
         assert "citus.enable_create_role_propagation" in str(refused.value.hint)
-        assert statements(engine, Roles(readers=(NAMES["reader"],))) == found
-        assert grant(engine, Roles(readers=(NAMES["reader"],))) is None
+        assert grant_statements(engine, Roles(readers=(NAMES["reader"],))) == found
+        assert grant_roles(engine, Roles(readers=(NAMES["reader"],))) is None

@@ -36,7 +36,14 @@ from lineage_store.store.database.connections import APPLICATION_ID
 from lineage_store.store.database.db import open_engine, reading, sqlite_path, writing
 from lineage_store.store.schema import descriptions
 from lineage_store.store.schema.tables import metadata
-from lineage_store.store.schema.upgrade import HEAD, VERSION_TABLE, check, current, migrations_path, upgrade
+from lineage_store.store.schema.upgrade import (
+    HEAD,
+    VERSION_TABLE,
+    check,
+    current_version,
+    migrations_path,
+    upgrade,
+)
 from lineage_store.store.schema.views import VIEWS
 
 CHECKOUT = Path(__file__).parents[2]
@@ -48,7 +55,7 @@ def test_upgrade_makes_every_table_and_view(empty_database_url: str, empty_engin
         assert set(inspect(session.connection).get_table_names()) >= set(metadata.tables)
         assert set(inspect(session.connection).get_view_names()) == {view.name for view in VIEWS}
     check(empty_engine)
-    assert current(empty_database_url) == HEAD
+    assert current_version(empty_database_url) == HEAD
 
 
 def test_second_upgrade_touches_nothing(database_url: str, engine: Engine) -> None:
@@ -156,7 +163,7 @@ def test_upgrade_leaves_logging_alone(empty_sqlite_url: str) -> None:
 
 
 def test_check_of_nothing_says_init(empty_database_url: str) -> None:
-    assert current(empty_database_url) is None
+    assert current_version(empty_database_url) is None
     with pytest.raises((SchemaTooOldError, DatabaseUnavailableError), match="lineage-store init"):
         check(empty_database_url)
     path = sqlite_path(empty_database_url)
@@ -174,7 +181,7 @@ def test_newer_schema_is_refused_untouched(database_url: str, engine: Engine) ->
     for refuse in (check, upgrade):
         with pytest.raises(SchemaTooNewError, match="schema 9999"):
             refuse(database_url)
-    assert current(database_url) == "9999"
+    assert current_version(database_url) == "9999"
 
 
 def test_a_store_that_was_refused_holds_nothing_open(sqlite_url: str, tmp_path: Path) -> None:
@@ -191,7 +198,7 @@ def test_database_of_another_application_is_refused_untouched(
 ) -> None:
     with writing(empty_engine) as session:
         session.change(text("CREATE TABLE orders (id INTEGER)"))
-    for refuse in (check, upgrade, current):
+    for refuse in (check, upgrade, current_version):
         with pytest.raises(NotAStoreError, match="orders"):
             refuse(empty_database_url)
     with reading(empty_engine) as session:
@@ -209,7 +216,7 @@ def test_sqlite_file_without_our_mark_is_refused(sqlite_url: str) -> None:
 def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database\n" * 100)
-    for refuse in (check, upgrade, current):
+    for refuse in (check, upgrade, current_version):
         with pytest.raises(NotAStoreError, match="another kind"):
             refuse(f"sqlite:///{path}")
     assert path.read_text() == "not a database\n" * 100

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from lineage_store.errors import DatabaseUnavailableError
-from lineage_store.store.admin.obstacles import look
+from lineage_store.store.admin.obstacles import read_wal
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, sqlite_path, writing
 from lineage_store.store.schema.upgrade import upgrade
@@ -73,7 +73,7 @@ def test_a_long_reader_is_named(sqlite_engine: Engine, sqlite_url: str) -> None:
         assert reader.stdout is not None
         reader.stdout.readline()
         write_much(sqlite_engine)
-        found = look(sqlite_engine, large_bytes=1_000_000)
+        found = read_wal(sqlite_engine, large_bytes=1_000_000)
         reader.communicate(b"\n")
     assert found is not None
     assert found.size_bytes > 1_000_000
@@ -85,11 +85,11 @@ def test_a_long_reader_is_named(sqlite_engine: Engine, sqlite_url: str) -> None:
 
 def test_a_small_log_is_no_worry(sqlite_engine: Engine) -> None:
     write_much(sqlite_engine)
-    found = look(sqlite_engine)
+    found = read_wal(sqlite_engine)
     assert found is not None
     assert found.finding is None
     sqlite_engine.dispose()
-    assert look(sqlite_engine) is None
+    assert read_wal(sqlite_engine) is None
 
 
 def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,4 +108,4 @@ def test_it_is_cut_back_when_the_reader_has_ended(sqlite_url: str, monkeypatch: 
 
 
 def test_postgresql_has_none_of_ours(postgres_engine: Engine) -> None:
-    assert look(postgres_engine) is None
+    assert read_wal(postgres_engine) is None

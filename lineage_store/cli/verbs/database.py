@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from lineage_store.cli.session import Session, pass_session
+from lineage_store.cli.session import CliSession, pass_session
 from lineage_store.errors import ExitCode
 
 
 @click.command("init")
 @pass_session
-def init_verb(session: Session) -> None:
+def init_verb(session: CliSession) -> None:
     """Create or upgrade the store; show where it is.
 
     `ingest` and `daemon` make a store by themselves; this verb also upgrades an old one.
@@ -24,7 +24,7 @@ def init_verb(session: Session) -> None:
     settings = session.settings().settings
     with session.working("Upgrading"):
         administration.upgrade_schema(settings)
-    click.echo(f"{administration.shown_url(settings)} is ready (schema {administration.HEAD}).")
+    click.echo(f"{administration.store_url_shown(settings)} is ready (schema {administration.HEAD}).")
 
 
 @click.group("db")
@@ -34,7 +34,7 @@ def db_verb() -> None:
 
 @db_verb.command("upgrade")
 @pass_session
-def upgrade_verb(session: Session) -> None:
+def upgrade_verb(session: CliSession) -> None:
     """Bring the schema up to date, in one transaction. Stop the daemon first.
 
     \b
@@ -51,7 +51,7 @@ def upgrade_verb(session: Session) -> None:
 
 @db_verb.command("current")
 @pass_session
-def current_verb(session: Session) -> None:
+def current_verb(session: CliSession) -> None:
     """Print the schema version of the database; `none` when it is empty.
 
     \b
@@ -64,7 +64,7 @@ def current_verb(session: Session) -> None:
 
 @db_verb.command("check")
 @pass_session
-def check_verb(session: Session) -> None:
+def check_verb(session: CliSession) -> None:
     """Check whether this release can use the database; exits 4 when it cannot.
 
     \b
@@ -80,7 +80,7 @@ def check_verb(session: Session) -> None:
 
 @db_verb.command("choose-best")
 @pass_session
-def choose_best_verb(session: Session) -> None:
+def choose_best_verb(session: CliSession) -> None:
     """Choose the best result of each metric anew, after less_is_better was changed.
 
     From the evaluations in the store: log files are not read. A daemon gives way meanwhile; send it SIGHUP so that it
@@ -100,7 +100,7 @@ def choose_best_verb(session: Session) -> None:
 )
 @click.option("--undo", is_flag=True, help="Move the samples back into tables without partitions.")
 @pass_session
-def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
+def partition_verb(session: CliSession, by_jobs: int | None, undo: bool) -> None:
     """Partition the samples of a PostgreSQL store by job, while it is used.
 
     `gc` then drops a partition whose jobs have all gone, instead of deleting its rows; new partitions are made ahead of
@@ -129,7 +129,7 @@ def partition_verb(session: Session, by_jobs: int | None, undo: bool) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Dry run: print the SQL.")
 @pass_session
-def distribute_verb(session: Session, samples: bool, shards: int, dry_run: bool) -> None:
+def distribute_verb(session: CliSession, samples: bool, shards: int, dry_run: bool) -> None:
     """Distribute the samples of a PostgreSQL store over the workers of Citus, by job.
 
     Everything else stays on the coordinator. In one transaction, for which writes wait; run again it does what is left.
@@ -156,7 +156,7 @@ def distribute_verb(session: Session, samples: bool, shards: int, dry_run: bool)
 @click.argument("target", metavar="TO")
 @click.option("--anew", is_flag=True, help="Remove what an unfinished copy left in TO, and start over.")
 @pass_session
-def copy_verb(session: Session, source: str, target: str, anew: bool) -> None:
+def copy_verb(session: CliSession, source: str, target: str, anew: bool) -> None:
     """Copy a whole store into an empty database, of the other kind or of the same.
 
     Labels, remarks, removed jobs and jobs whose log files are gone come along, under the same ids; in the end every row
@@ -200,7 +200,7 @@ def copy_verb(session: Session, source: str, target: str, anew: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Dry run: print the SQL.")
 @pass_session
 def grant_verb(
-    session: Session,
+    session: CliSession,
     owner: str | None,
     ingest: str | None,
     readers: tuple[str, ...],
@@ -247,7 +247,7 @@ def grant_verb(
     help="Permissions of the file; 444: all read it.",
 )
 @pass_session
-def backup_verb(session: Session, file: str, mode: str) -> None:
+def backup_verb(session: CliSession, file: str, mode: str) -> None:
     """Write a backup of the whole store into a file.
 
     It is of one moment, checked, and replaces an older one when it is whole; the store may be written to meanwhile. On
@@ -279,7 +279,7 @@ def _octal(mode: str) -> int:
 @click.argument("file", metavar="FROM", type=click.Path(dir_okay=False))
 @click.option("--replace", is_flag=True, help="Replace the current contents of the store.")
 @pass_session
-def restore_verb(session: Session, file: str, replace: bool) -> int:
+def restore_verb(session: CliSession, file: str, replace: bool) -> int:
     """Restore the store from a backup.
 
     Only rows are taken from the backup: tables and views are made anew, nothing in it is run. A backup in which
@@ -300,7 +300,7 @@ def restore_verb(session: Session, file: str, replace: bool) -> int:
     settings = session.settings().settings
     with session.working("Restoring") as far:
         found = administration.restore(settings, file, replace=replace, told=far)
-    click.echo(f"{administration.shown_url(settings)} holds {found.jobs:,} jobs again.")
+    click.echo(f"{administration.store_url_shown(settings)} holds {found.jobs:,} jobs again.")
     if found.last_ingest_at is not None:
         since = f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC"
         click.echo(f"What log files have gained since {since} is read by the next ingest.")

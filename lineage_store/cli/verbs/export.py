@@ -15,8 +15,8 @@ import click
 from lineage_store.api import combined
 from lineage_store.api.store import EXPORT_FORMATS, SQL_TIMEOUT_S
 from lineage_store.cli.output import Style, asked_columns, listing_options, write_rows
-from lineage_store.cli.session import PATH, Session, one_of, pass_session
-from lineage_store.cli.tables import shown
+from lineage_store.cli.session import PATH, CliSession, choice_of, pass_session
+from lineage_store.cli.tables import cell_text
 from lineage_store.errors import LineageQuerySummaryDataError, LineageSearchConditionParamError
 from lineage_store.plain_values import for_json
 from lineage_store.texts import escaped
@@ -37,7 +37,7 @@ _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
     default=EXPORT_FORMATS[0],
     show_default=True,
     metavar="FORMAT",
-    callback=one_of(EXPORT_FORMATS),
+    callback=choice_of(EXPORT_FORMATS),
     help=f"One of {', '.join(EXPORT_FORMATS)}.",
 )
 @click.option(
@@ -46,7 +46,7 @@ _SUFFIXES = {".parquet", ".arrow", ".arrows", ".csv", ".json", ".jsonl"}
     help="Only jobs that changed after this revision, or after the export in that directory.",
 )
 @pass_session
-def export_verb(session: Session, what: str | None, to: str, format_: str, since: str | None) -> None:
+def export_verb(session: CliSession, what: str | None, to: str, format_: str, since: str | None) -> None:
     """Write a view, the answer to a query, or all views as files.
 
     Files are divided by base dir, and by month where a view has times. manifest.json comes last, with rows, bytes and
@@ -99,7 +99,7 @@ MOST_ROWS = 1000
 )
 @listing_options
 @pass_session
-def sql_verb(session: Session, query: str, timeout: float, style: Style) -> None:
+def sql_verb(session: CliSession, query: str, timeout: float, style: Style) -> None:
     """Run one SQL statement that only reads.
 
     `-` takes it from stdin. docs/schema.md describes the views. A table shows the first 1,000 rows and six digits of a
@@ -149,7 +149,9 @@ LOOKS_EVERY_S, TRIES_AGAIN_EVERY_S = 0.25, 1.0
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 @click.option("--follow/--no-follow", default=True, help="Keep following, or exit after the current changes.")
 @pass_session
-def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: bool, follow: bool) -> None:
+def tail_verb(
+    session: CliSession, conditions: Sequence[str], since: str, as_json: bool, follow: bool
+) -> None:
     """Follow changes of the store, one per line.
 
     Jobs that are new or grew, or got a label or remark, and those that were removed; a job that changed several times
@@ -195,7 +197,7 @@ def tail_verb(session: Session, conditions: Sequence[str], since: str, as_json: 
 
 def _as_line(change: Change) -> str:
     job = str(PurePath(change.base_dir, change.train_id or ""))
-    return f"{shown(change.at):19}  {change.kind:9}  {shown(change.state):8}  {escaped(job)}"
+    return f"{cell_text(change.at):19}  {change.kind:9}  {cell_text(change.state):8}  {escaped(job)}"
 
 
 def _as_json(change: Change) -> str:

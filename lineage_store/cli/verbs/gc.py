@@ -19,7 +19,7 @@ from lineage_store.cli.output import (
     style_options,
     write_mappings,
 )
-from lineage_store.cli.session import PATH, Session, agreed, pass_session, seconds
+from lineage_store.cli.session import PATH, CliSession, agreed, pass_session, seconds
 from lineage_store.cli.verbs.jobs import read_condition
 from lineage_store.plain_values import instant
 from lineage_store.texts import escaped
@@ -75,7 +75,7 @@ _GONE_SHOWN = 5
 @style_options
 @pass_session
 def gc_verb(
-    session: Session,
+    session: CliSession,
     base_dir: str | None,
     older_than: float | None,
     wheres: Sequence[str],
@@ -202,7 +202,7 @@ def _require_alone(asked: Sequence[str], others: Sequence[str]) -> None:
 
 
 def _remove(
-    session: Session,
+    session: CliSession,
     store: LineageStore,
     rules: CleanUp | None,
     base_dir: str | None,
@@ -216,9 +216,9 @@ def _remove(
     if plan:
         session.note(f"Removes {plan}.")
     if not yes:
-        from lineage_store.api.reports import total
+        from lineage_store.api.reports import total_of
 
-        going = _shown(plan.going if plan else total(_going(store, base_dir, confirm)))
+        going = _shown(plan.going if plan else total_of(_going(store, base_dir, confirm)))
         series = f", and thin {sum(1 for _ in store.removal.long_series(base_dir)):,} series" if thins else ""
         rule = f" {plan.rules}" if plan else ""
         if not agreed(
@@ -272,7 +272,7 @@ def _going(store: LineageStore, base_dir: str | None, confirm: bool) -> Iterator
     return (job for job in store.removal.expired(base_dir) if confirm or not job.waits)
 
 
-def _restore(session: Session, store: LineageStore, job: str, base_dir: str | None) -> int:
+def _restore(session: CliSession, store: LineageStore, job: str, base_dir: str | None) -> int:
     found = store.job(job, base_dir=base_dir, removed=True)
     is_there = store.removal.restore(found.base_dir, found.id)
     click.echo(escaped(f"{found.id} is read again by the next ingest of {found.base_dir}."))
@@ -281,7 +281,7 @@ def _restore(session: Session, store: LineageStore, job: str, base_dir: str | No
     return 0
 
 
-def _restore_removal(session: Session, store: LineageStore, number: int) -> int:
+def _restore_removal(session: CliSession, store: LineageStore, number: int) -> int:
     done = store.removal.undo(number)
     click.echo(escaped(f"{done.jobs:,} jobs are read again by the next ingest of {done.base_dir}."))
     if not done.gone:
@@ -298,7 +298,7 @@ def _restore_removal(session: Session, store: LineageStore, number: int) -> int:
 @click.argument("base_dir", type=PATH)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_session
-def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
+def forget_verb(session: CliSession, base_dir: str, yes: bool) -> int:
     """Remove a base dir from the store; log files stay.
 
     Everything that the store holds of its jobs goes, their labels and remarks included, which exist nowhere else. Log
@@ -329,7 +329,7 @@ def forget_verb(session: Session, base_dir: str, yes: bool) -> int:
 @click.option("--dry-run", is_flag=True, help="Dry run.")
 @click.option("--force", is_flag=True, help="Move even if ingested log files are missing below NEW.")
 @pass_session
-def move_verb(session: Session, old: str, new: str, dry_run: bool, force: bool) -> None:
+def move_verb(session: CliSession, old: str, new: str, dry_run: bool, force: bool) -> None:
     """Record that a base dir has moved.
 
     For a mount that was renamed: jobs, samples, labels, remarks and what gc removed stay, and nothing is read again.

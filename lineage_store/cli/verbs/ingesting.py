@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lineage_store.cli.session import PATH, Session, pass_session, progress_bar
+from lineage_store.cli.session import PATH, CliSession, pass_session, progress_bar
 from lineage_store.config import MOST_SHARDS, Settings
 from lineage_store.errors import ExitCode, LeaseHeldError
 from lineage_store.program import Before, handled
@@ -35,7 +35,7 @@ recursive_option = click.option(
 @click.option("--dry-run", is_flag=True, help="Dry run: list what would be read.")
 @recursive_option
 @pass_session
-def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recursive: bool | None) -> int:
+def ingest_verb(session: CliSession, base_dirs: Sequence[str], dry_run: bool, recursive: bool | None) -> int:
     """Read new contents of log files into the store.
 
     BASE_DIR is the directory of the job directories. Only what was not read before is read. Exits 3 when some files
@@ -81,7 +81,7 @@ def ingest_verb(session: Session, base_dirs: Sequence[str], dry_run: bool, recur
 )
 @pass_session
 def daemon_verb(
-    session: Session,
+    session: CliSession,
     base_dirs: Sequence[str],
     recursive: bool | None,
     until_eof: bool,
@@ -130,13 +130,13 @@ def _set_at_eof() -> threading.Event:
     return ended
 
 
-def _ingest(session: Session, store: LineageStore, base_dir: str, ended: Sequence[int]) -> IngestReport:
+def _ingest(session: CliSession, store: LineageStore, base_dir: str, ended: Sequence[int]) -> IngestReport:
     total = store.plan(base_dir).bytes_to_read
     with progress_bar(total, wanted=session.verbosity >= 0) as progress:
         return store.ingest(base_dir, progress=progress, should_stop=lambda: bool(ended))
 
 
-def _show_problems(session: Session, store: LineageStore, report: IngestReport) -> None:
+def _show_problems(session: CliSession, store: LineageStore, report: IngestReport) -> None:
     shown = store.repair.some_problems(report.base_dir, most=SHOWN_PROBLEMS)
     for problem in shown:
         session.note(f"{problem.subject}: {problem.what} {problem.remedy}")
@@ -184,7 +184,7 @@ _DEFAULTS = Settings()
 @click.option("--no-open", is_flag=True, help="Open no browser.")
 @pass_session
 def serve_verb(
-    session: Session,
+    session: CliSession,
     base_dirs: Sequence[str],
     host: str | None,
     port: int | None,

@@ -24,7 +24,7 @@ from lineage_store.cli.output import (
     write_pairs,
     write_rows,
 )
-from lineage_store.cli.session import PATH, Session, one_of, pass_session, refusal
+from lineage_store.cli.session import PATH, CliSession, choice_of, pass_session, refusal
 from lineage_store.fields import (
     LARGEST_LABEL,
     LISTED,
@@ -65,11 +65,11 @@ _FILE_COLUMNS = (
 @click.command("jobs")
 @click.argument("base_dir", type=PATH, required=False)
 @click.option(
-    "--state", callback=one_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
+    "--state", callback=choice_of(tuple(JobState)), help=f"Only jobs in this state: {', '.join(JobState)}."
 )
 @click.option(
     "--outcome",
-    callback=one_of(tuple(Outcome)),
+    callback=choice_of(tuple(Outcome)),
     help=f"Only jobs with this outcome of the training: {', '.join(Outcome)}.",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Jobs per page.")
@@ -81,7 +81,7 @@ _FILE_COLUMNS = (
 @style_options
 @pass_session
 def jobs_verb(
-    session: Session,
+    session: CliSession,
     base_dir: str | None,
     state: str | None,
     outcome: str | None,
@@ -117,7 +117,7 @@ def jobs_verb(
 @base_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
-def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -> None:
+def show_verb(session: CliSession, job: str, base_dir: str | None, as_json: bool) -> None:
     """Print everything about one job.
 
     What was trained, metrics, tags, log files, problems. JOB is its directory or its id, ./name.
@@ -145,7 +145,7 @@ def show_verb(session: Session, job: str, base_dir: str | None, as_json: bool) -
 @base_dir_option
 @pass_session
 def annotate_verb(
-    session: Session, job: str, label: int | None, remark: str | None, base_dir: str | None
+    session: CliSession, job: str, label: int | None, remark: str | None, base_dir: str | None
 ) -> None:
     """Label a job or add a remark.
 
@@ -227,7 +227,7 @@ _OF_JOBS = tuple(field.name for field in OF_JOBS if field.table == "train_job")
 @style_options
 @pass_session
 def filter_verb(
-    session: Session,
+    session: CliSession,
     base_dir: str | None,
     wheres: Sequence[str],
     condition: str | None,
@@ -383,7 +383,7 @@ DIFFERS = "*"
 @listing_options
 @pass_session
 def compare_verb(
-    session: Session, jobs: Sequence[str], differing: bool, base_dir: str | None, style: Style
+    session: CliSession, jobs: Sequence[str], differing: bool, base_dir: str | None, style: Style
 ) -> None:
     """Put jobs side by side and mark what differs.
 

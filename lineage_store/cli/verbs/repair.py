@@ -24,7 +24,7 @@ from lineage_store.cli.output import (
     write_pairs,
     write_rows,
 )
-from lineage_store.cli.session import PATH, Session, pass_session
+from lineage_store.cli.session import PATH, CliSession, pass_session
 from lineage_store.errors import ExitCode, LineageParamSummaryPathError
 from lineage_store.findings import Finding
 from lineage_store.plain_values import instant
@@ -54,7 +54,7 @@ _COLUMNS = [field.name for field in fields(Finding)]
 @style_options
 @pass_session
 def problems_verb(
-    session: Session,
+    session: CliSession,
     base_dir: str | None,
     everything: bool,
     limit: int | None,
@@ -96,7 +96,7 @@ def problems_verb(
 @click.command("retry")
 @click.argument("path", type=PATH, required=False)
 @pass_session
-def retry_verb(session: Session, path: str | None) -> int:
+def retry_verb(session: CliSession, path: str | None) -> int:
     """Retry log files that have problems.
 
     Log files that could not be read, are gone, torn, or have bytes that make no frame; those that lost bytes are read
@@ -118,7 +118,7 @@ def retry_verb(session: Session, path: str | None) -> int:
 @click.argument("job", type=PATH)
 @click.option("--base-dir", type=PATH, metavar="DIR", help="Base dir of the job, if its id is ambiguous.")
 @pass_session
-def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
+def reingest_verb(session: CliSession, job: str, base_dir: str | None) -> int:
     """Read a job again from its first byte.
 
     JOB is a directory or an id such as ./run_7; one that `gc` removed comes back. Readers see what was read before
@@ -137,7 +137,7 @@ def reingest_verb(session: Session, job: str, base_dir: str | None) -> int:
     return _tell(session, done, left)
 
 
-def _tell(session: Session, done: Reread, left: Sequence[Finding]) -> int:
+def _tell(session: CliSession, done: Reread, left: Sequence[Finding]) -> int:
     click.echo(
         f"{done.tried:,} log files retried, {done.from_start:,} of them from the start; "
         f"read {done.events:,} events ({done.bytes_read:,} bytes)."
@@ -193,7 +193,7 @@ _LEDGER = (
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
-def verify_verb(session: Session, place: str | None, sample: int | None, as_json: bool) -> int:
+def verify_verb(session: CliSession, place: str | None, sample: int | None, as_json: bool) -> int:
     """Compare the store with the log files.
 
     Reads them again, frame by frame, and compares: every byte is ingested, quarantined or pending; samples, statistics,
@@ -238,7 +238,7 @@ def _verdicts(store: LineageStore, place: str | None, sample: int | None) -> Ite
     return store.job(place).verify(sample=sample)
 
 
-def _print(session: Session, verdict: FileVerdict) -> None:
+def _print(session: CliSession, verdict: FileVerdict) -> None:
     if verdict.unreadable:
         session.note(str(verdict.unreadable))
     for difference in verdict.differences[:SHOWN_OF_A_FILE]:
@@ -269,7 +269,7 @@ COLUMNS = ("position", "length", "state", "step", "wall_at", "content")
 @columns_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, every frame included.")
 @pass_session
-def inspect_verb(session: Session, file: str, limit: int, everything: bool, as_json: bool) -> None:
+def inspect_verb(session: CliSession, file: str, limit: int, everything: bool, as_json: bool) -> None:
     """List the frames of a log file.
 
     Where frames stand, whether their checksums hold, what they contain. What is no frame is always listed: suspect
@@ -301,7 +301,7 @@ def inspect_verb(session: Session, file: str, limit: int, everything: bool, as_j
 @click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
-def why_verb(session: Session, path: str, as_json: bool) -> None:
+def why_verb(session: CliSession, path: str, as_json: bool) -> None:
     """Explain why a file or job is (not) in the store.
 
     PATH is a log file or a job's directory.
@@ -323,7 +323,7 @@ def why_verb(session: Session, path: str, as_json: bool) -> None:
             click.echo(escaped(f"  {found.remedy}"))
 
 
-def _parts(session: Session, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[FilePart]:
+def _parts(session: CliSession, file: str, log_format: LogFormat, kind: FileKind) -> Iterator[FilePart]:
     from lineage_store.eventlog.inspection import inspect
 
     settings = session.settings().settings

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from lineage_store.cli.output import Style, listing_given, listing_options, write_rows
-from lineage_store.cli.session import PATH, Session, pass_session
+from lineage_store.cli.session import PATH, CliSession, pass_session
 from lineage_store.cli.verbs.jobs import base_dir_option
 from lineage_store.errors import ExitCode, PayloadUnavailableError
 from lineage_store.output_files import OutputDirectory
@@ -37,7 +37,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @base_dir_option
 @listing_options
 @pass_session
-def tags_verb(session: Session, job: str, base_dir: str | None, style: Style) -> None:
+def tags_verb(session: CliSession, job: str, base_dir: str | None, style: Style) -> None:
     """List the tags of a job.
 
     \b
@@ -56,7 +56,7 @@ def tags_verb(session: Session, job: str, base_dir: str | None, style: Style) ->
 @listing_options
 @pass_session
 def evaluations_verb(
-    session: Session, job: str, metric: str | None, base_dir: str | None, style: Style
+    session: CliSession, job: str, metric: str | None, base_dir: str | None, style: Style
 ) -> None:
     """List what every evaluation of a job measured.
 
@@ -80,7 +80,7 @@ def evaluations_verb(
 @listing_options
 @pass_session
 def scalars_verb(
-    session: Session,
+    session: CliSession,
     jobs: Sequence[str],
     tag: str,
     drawn: bool,
@@ -162,7 +162,7 @@ to_option = click.option(
 @base_dir_option
 @pass_session
 def images_verb(
-    session: Session, job: str, tag: str, directory: str, base_dir: str | None, **chosen: Unpack[Chosen]
+    session: CliSession, job: str, tag: str, directory: str, base_dir: str | None, **chosen: Unpack[Chosen]
 ) -> int:
     """Write the images of a tag to files.
 
@@ -184,7 +184,7 @@ def images_verb(
 @base_dir_option
 @pass_session
 def histograms_verb(
-    session: Session, job: str, tag: str, directory: str, base_dir: str | None, **chosen: Unpack[Chosen]
+    session: CliSession, job: str, tag: str, directory: str, base_dir: str | None, **chosen: Unpack[Chosen]
 ) -> int:
     """Write the histograms of a tag to files.
 
@@ -224,7 +224,7 @@ def _buckets(sample: PayloadSample) -> bytes:
 
 
 def _write(
-    session: Session,
+    session: CliSession,
     samples: Iterable[PayloadSample],
     directory: Path,
     suffix: str,

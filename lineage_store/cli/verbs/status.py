@@ -18,7 +18,7 @@ from lineage_store.cli.output import (
     write_pairs,
     write_rows,
 )
-from lineage_store.cli.session import PATH, Session, pass_session, seconds
+from lineage_store.cli.session import PATH, CliSession, pass_session, seconds
 from lineage_store.config import SETTING_FIELDS
 from lineage_store.errors import DatabaseUnavailableError, ExitCode
 from lineage_store.findings import Finding, exit_code
@@ -61,7 +61,7 @@ CYCLE_COLUMNS = (
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @pass_session
 def status_verb(
-    session: Session,
+    session: CliSession,
     base_dir: str | None,
     problems: int,
     cycles: int | None,
@@ -122,7 +122,7 @@ def status_verb(
 @click.argument("base_dirs", type=PATH, metavar="[DIR]...", nargs=-1)
 @listing_options
 @pass_session
-def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int:
+def doctor_verb(session: CliSession, base_dirs: Sequence[str], style: Style) -> int:
     """Check what ingest needs; exit 1 if something fails.
 
     Checks versions, the database and its place; and for DIR and the base dirs of the settings and the store the
@@ -142,7 +142,7 @@ def doctor_verb(session: Session, base_dirs: Sequence[str], style: Style) -> int
     return 1 if any(finding.is_wrong for finding in findings) else 0
 
 
-def _check(session: Session, base_dir: str | None, within_s: float, as_json: bool) -> int:
+def _check(session: CliSession, base_dir: str | None, within_s: float, as_json: bool) -> int:
     """Print the findings, and return the exit code."""
     from lineage_store.api import administration
 
@@ -197,7 +197,7 @@ class _Told:
             "standby": None if self.standby is None else asdict(self.standby),
         }
 
-    def print(self, session: Session) -> None:
+    def print(self, session: CliSession) -> None:
         found, beside = self.status, (self.log, self.standby)
         click.echo(f"Store: {self.url}" + ("" if self.standby is None else f"\nStandby: {self.standby}"))
         for finding in filter(
@@ -261,7 +261,7 @@ def config_verb() -> None:
 @config_verb.command("show")
 @listing_options
 @pass_session
-def show_verb(session: Session, style: Style) -> None:
+def config_show_verb(session: CliSession, style: Style) -> None:
     """Print every setting: its value, where that comes from, what it means.
 
     Later sources win: default, settings file, LINEAGE_STORE_* variables, flags.

@@ -47,7 +47,7 @@ from lineage_store.ingest.scan.survey import Scope, Survey, survey_changes
 from lineage_store.plain_values import from_unix, iso
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.connections import renew
+from lineage_store.store.database.connections import reconnect
 from lineage_store.store.database.db import apart, reading, writing
 from lineage_store.store.leases import Lease, holder_name
 from lineage_store.texts import without_passwords
@@ -220,7 +220,7 @@ class Follower:
         What this follower remembers of the store is then no longer true. Logs a warning.
         """
         with reading(self._engine) as session:
-            revision = registry.revision(session, base_dir_id)
+            revision = registry.current_revision(session, base_dir_id)
         before, self._revision = self._revision, revision
         if revision < before:
             # Revisions are times in ms.
@@ -287,7 +287,7 @@ class Follower:
         if isinstance(error, DatabaseUnavailableError):
             if error.cause != Cause.BUSY:
                 for engine in (self._engine, self._renewing):
-                    renew(engine)  # connections made before the failure may never work again
+                    reconnect(engine)  # connections made before the failure may never work again
             if error.cause in _MAY_BE_ANOTHER:
                 self._lease = None
         else:

@@ -17,7 +17,7 @@ from lineage_store.plugins import GRAPH
 from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.mindinsight.graph_model import Mode, Node, Nodes, build, prefixes
 from lineage_store.server.mindinsight.protocol import (
-    Query,
+    QueryParameters,
     RefusedError,
     compact_json,
     nothing_of,
@@ -35,17 +35,17 @@ Find = Callable[..., Any]
 """A method of `GraphTree`."""
 
 
-def get_nodes(site: Site, query: Query) -> Decoding:
+def get_nodes(site: Site, query: QueryParameters) -> Decoding:
     """Return the nodes directly in a scope."""
     return _of_graph(site, query, "nodes", GraphTree.children, query.get("name") or "")
 
 
-def get_all_nodes(site: Site, query: Query) -> Decoding:
+def get_all_nodes(site: Site, query: QueryParameters) -> Decoding:
     """Return the nodes at any depth in a scope that are not scopes themselves."""
     return _of_graph(site, query, "all_nodes_detail", GraphTree.leaves, query.get("name") or "")
 
 
-def get_node_names(site: Site, query: Query) -> Decoding:
+def get_node_names(site: Site, query: QueryParameters) -> Decoding:
     """Return a page of the nodes whose names match, as a tree."""
     offset, limit = query.page(default=100, most=1000)
     start = offset * limit
@@ -53,13 +53,13 @@ def get_node_names(site: Site, query: Query) -> Decoding:
     return _of_graph(site, query, "nodes", GraphTree.search, *searched)
 
 
-def get_node(site: Site, query: Query) -> Decoding:
+def get_node(site: Site, query: QueryParameters) -> Decoding:
     """Return every scope on the way to a node."""
     graph = _graph(site, query)
     return _found_in(*graph, "", GraphTree.way_to, query.required("name"))
 
 
-def _of_graph(site: Site, query: Query, title: str, find: Find, *arguments: Any) -> Decoding:
+def _of_graph(site: Site, query: QueryParameters, title: str, find: Find, *arguments: Any) -> Decoding:
     return _found_in(*_graph(site, query), title, find, *arguments)
 
 
@@ -68,7 +68,7 @@ def _found_in(graph: PayloadSource, mode: Mode, title: str, find: Find, *argumen
     return Decoding(_shown, (graph, mode, title, find, *arguments), [graph])
 
 
-def _graph(site: Site, query: Query) -> tuple[PayloadSource, Mode]:
+def _graph(site: Site, query: QueryParameters) -> tuple[PayloadSource, Mode]:
     """Return where the graph is that a request names, and how it is to be shown."""
     given = query.get("mode")
     if given is not None and given not in _MODES:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lineage_store.plugins import HISTOGRAM
 from lineage_store.server.decoding import Content, Decoding
-from lineage_store.server.mindinsight.protocol import Query, compact_json, nothing_of
+from lineage_store.server.mindinsight.protocol import QueryParameters, compact_json, nothing_of
 from lineage_store.server.mindinsight.samples import (
     GONE,
     NO_DATA,
@@ -30,7 +30,7 @@ MOST_BUCKETS = 90
 """MindInsight leaves out a histogram that was written with more buckets."""
 
 
-def get_histograms(site: Site, query: Query) -> Content | Decoding:
+def get_histograms(site: Site, query: QueryParameters) -> Content | Decoding:
     """Return the histograms of a tag."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)

@@ -13,7 +13,7 @@ from lineage_store.plain_values import for_json
 from lineage_store.plugins import LANDSCAPE
 from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.mindinsight.lineages import LOSS
-from lineage_store.server.mindinsight.protocol import Query, compact_json, unknown_job
+from lineage_store.server.mindinsight.protocol import QueryParameters, compact_json, unknown_job
 from lineage_store.server.mindinsight.samples import KeptPayload, in_process, kept_payloads
 from lineage_store.server.mindinsight.site import IN_MANAGER, LOSS_LANDSCAPE, Site, SiteJob
 
@@ -23,13 +23,13 @@ _INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x746564
 _LINEAGE = [field.name for field in LISTED if field.type == "float" or field.name in ("network", "optimizer")]
 
 
-def get_intervals(site: Site, query: Query) -> Content | Decoding:
+def get_intervals(site: Site, query: QueryParameters) -> Content | Decoding:
     """Return the first and last step or epoch of each landscape that has intervals, with an id for each."""
     found = _recorded(site, site.job(query.required("train_id"), IN_MANAGER))
     return in_process(_intervals, found, found)
 
 
-def get_landscapes(site: Site, query: Query) -> Content | Decoding:
+def get_landscapes(site: Site, query: QueryParameters) -> Content | Decoding:
     """Return one landscape of each job: that of an interval, or the final one."""
     train_ids = query.all("train_id")
     jobs = site.jobs(train_ids)

@@ -27,7 +27,7 @@ from lineage_store.fields import (
     LineageField,
 )
 from lineage_store.plain_values import LARGEST_INTEGER, WORD_BY_KIND
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, wrong_value
+from lineage_store.server.mindinsight.protocol import QueryParameters, RefusedError, wrong_value
 from lineage_store.server.mindinsight.site import Site
 
 _OPERATORS = ("eq", "lt", "gt", "le", "ge", "in", "not_in")
@@ -93,7 +93,7 @@ def find_targets(site: Site, body: Any) -> dict[str, Any]:
     return analysed(_matching(site, body)["object"])
 
 
-def annotation(query: Query, body: Any) -> tuple[str, Mapping[str, Any]]:
+def annotation(query: QueryParameters, body: Any) -> tuple[str, Mapping[str, Any]]:
     """Return the train id and the new label and remark of a request. Raises RefusedError."""
     if not isinstance(body, dict):
         raise wrong_value("The request body should be a dict.")
@@ -129,7 +129,7 @@ def require_lineage(site: Site, train_id: str) -> None:
         raise wrong_value(f"Cannot update the lineage for tran job {train_id}, because it does not exist.")
 
 
-def get_dataset_graph(site: Site, query: Query) -> dict[str, Any]:
+def get_dataset_graph(site: Site, query: QueryParameters) -> dict[str, Any]:
     """Return a job's dataset pipeline; nothing if it recorded none."""
     train_id = _relative(query.get("train_id"))
     found = site.lineage_of(train_id, "dataset")

@@ -94,7 +94,7 @@ def too_costly(plugin: str, reason: str) -> RefusedError:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryParameters:
     """The decoded parameters of a request, in their order."""
 
     pairs: Sequence[tuple[str, str]]

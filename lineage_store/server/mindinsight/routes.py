@@ -49,7 +49,7 @@ from lineage_store.server.mindinsight import (
     site,
     tensors,
 )
-from lineage_store.server.mindinsight.protocol import Query, RefusedError, compact_json
+from lineage_store.server.mindinsight.protocol import QueryParameters, RefusedError, compact_json
 from lineage_store.server.mindinsight.site import IN_CACHE, Site
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def add_to(app: FastAPI, prefix: str, state: State) -> None:
     app.mount(f"{prefix}{BEGIN}".rstrip("/"), api)
     if state.settings.mindinsight_ui:
         app.add_route(f"{prefix}/mindinsight", lambda request: RedirectResponse(f"{request.url.path}/", 308))
-        app.mount(f"{prefix}/mindinsight", page(state.settings.mindinsight_ui, api))
+        app.mount(f"{prefix}/mindinsight", page_app(state.settings.mindinsight_ui, api))
 
 
 class _Paths:
@@ -152,7 +152,7 @@ class _Paths:
         if method not in protocol.METHODS:
             raise protocol.NO_SUCH_METHOD
         text = request.scope["query_string"].decode("latin-1")
-        query = Query(parse_qsl(text, keep_blank_values=True, errors="replace"))
+        query = QueryParameters(parse_qsl(text, keep_blank_values=True, errors="replace"))
         if method == "GET" and path == CONFIG:
             return Content(compact_json(NO_DEBUGGER))
         if method == "GET" and path in GETS:
@@ -185,7 +185,7 @@ class _Paths:
         self._kept.keep(now, found)
         return found
 
-    async def _annotate(self, ask: Asker, request: Request, query: Query) -> Content:
+    async def _annotate(self, ask: Asker, request: Request, query: QueryParameters) -> Content:
         train_id, annotation = lineages.annotation(query, await _read_required(request))
         try:
             refuse_remarks(request)
@@ -244,7 +244,7 @@ def _refusal(error: RefusedError) -> Response:
     return Response(content, error.status, headers, "application/json")
 
 
-def page(directory: str, api: ASGIApp) -> Starlette:
+def page_app(directory: str, api: ASGIApp) -> Starlette:
     """Return the application to mount at `/mindinsight`. Raises ConfigError for a directory without the page."""
     path = Path(directory).expanduser()
     if not os.path.isfile(path / "index.html"):

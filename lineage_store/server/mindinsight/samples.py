@@ -20,7 +20,7 @@ from lineage_store.errors import PayloadUnavailableError
 from lineage_store.plugins import IMAGE, SCALAR
 from lineage_store.server.decoding import Content, Decoding, to_json
 from lineage_store.server.mindinsight.protocol import (
-    Query,
+    QueryParameters,
     RefusedError,
     integer_of,
     nothing_of,
@@ -192,7 +192,7 @@ class Reservoir:
         self._kept = left
 
 
-def get_scalar_metadata(site: Site, query: Query) -> Content:
+def get_scalar_metadata(site: Site, query: QueryParameters) -> Content:
     """Return one curve, NaN and infinities as null.
 
     It may have very many numbers, so that the fast encoder writes them. It may spell a number differently from
@@ -205,7 +205,7 @@ def get_scalar_metadata(site: Site, query: Query) -> Content:
     return Content(to_json({"metadatas": values}))
 
 
-def get_scalars(site: Site, query: Query) -> Content:
+def get_scalars(site: Site, query: QueryParameters) -> Content:
     """Return the curves of several tags of several jobs, without those that do not exist."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     jobs = site.jobs(train_ids)
@@ -231,7 +231,7 @@ def _values(site: Site, job: SiteJob, tag: str) -> list[dict[str, Any]] | None:
     ]
 
 
-def get_image_metadata(site: Site, query: Query) -> dict[str, Any]:
+def get_image_metadata(site: Site, query: QueryParameters) -> dict[str, Any]:
     """Describe the images of a tag that MindInsight would have kept."""
     train_id, tag = query.required("train_id"), query.required("tag")
     job = site.job(train_id)
@@ -243,7 +243,7 @@ def get_image_metadata(site: Site, query: Query) -> dict[str, Any]:
     return {"metadatas": shown}
 
 
-def get_image(site: Site, query: Query) -> Content | Decoding:
+def get_image(site: Site, query: QueryParameters) -> Content | Decoding:
     """Return the recorded bytes of an image, of any recorded step."""
     train_id, tag = query.required("train_id"), query.required("tag")
     step = integer_of("step", query.required("step"))

@@ -19,7 +19,7 @@ from lineage_store.api import Job as StoredJob
 from lineage_store.api import LineageStore
 from lineage_store.plugins import BY_NAME, GRAPH, HISTOGRAM, IMAGE, LANDSCAPE, SCALAR, TENSOR
 from lineage_store.server.mindinsight import protocol
-from lineage_store.server.mindinsight.protocol import Query, RefusedError
+from lineage_store.server.mindinsight.protocol import QueryParameters, RefusedError
 
 if TYPE_CHECKING:
     from lineage_store.api.reports import JobContents, JobRow
@@ -139,7 +139,7 @@ def _file_order(name: str) -> tuple[int, list[int]]:
     return int(timestamp[1]) if timestamp else 0, [-ord(character) for character in name]
 
 
-def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:
+def get_train_jobs(site: Site, query: QueryParameters) -> dict[str, Any]:
     """Return a page of the jobs, newest first, or the one job that the request names."""
     offset, limit = query.page(default=10, most=MOST_JOBS)
     train_id = query.get("train_id")
@@ -160,7 +160,7 @@ def get_train_jobs(site: Site, query: Query) -> dict[str, Any]:
     }
 
 
-def get_plugins(site: Site, query: Query) -> dict[str, Any]:
+def get_plugins(site: Site, query: QueryParameters) -> dict[str, Any]:
     """Return a job's tags; with `manual_update` the job counts as loaded from now on."""
     manual = [*query.all("manual_update"), "false"][0].lower()
     if manual not in ("true", "false"):
@@ -176,7 +176,7 @@ def get_plugins(site: Site, query: Query) -> dict[str, Any]:
     return {"plugins": shown}
 
 
-def get_single_job(site: Site, query: Query) -> dict[str, Any]:
+def get_single_job(site: Site, query: QueryParameters) -> dict[str, Any]:
     """Return a job's tags of one plugin."""
     plugin, train_id = query.required("plugin_name"), query.required("train_id")
     if plugin not in PLUGIN_NAMES:

@@ -17,7 +17,7 @@ from lineage_store.plugins import HISTOGRAM, TENSOR
 from lineage_store.server.decoding import Content, Decoding
 from lineage_store.server.mindinsight import protocol
 from lineage_store.server.mindinsight.histograms import WrittenHistogram, bucket_number, histogram, rebinned
-from lineage_store.server.mindinsight.protocol import Query, RefusedError
+from lineage_store.server.mindinsight.protocol import QueryParameters, RefusedError
 from lineage_store.server.mindinsight.samples import NO_DATA, KeptPayload, in_process, kept_payloads, located
 from lineage_store.server.mindinsight.site import Site, SiteJob
 
@@ -33,7 +33,7 @@ Asked = Sequence[tuple[str, str, Sequence[KeptPayload]]]
 """Train id, tag and tensors of each part of the answer."""
 
 
-def get_tensors(site: Site, query: Query) -> Content | Decoding:
+def get_tensors(site: Site, query: QueryParameters) -> Content | Decoding:
     """Return the tensors of several tags of several jobs. Raises RefusedError if any of them does not exist."""
     train_ids, tags = query.all("train_id"), query.all("tag")
     for name, given in (("train_id", train_ids), ("tag", tags)):
@@ -50,7 +50,9 @@ def get_tensors(site: Site, query: Query) -> Content | Decoding:
     return in_process(_shown, _all(asked) if detail else [], asked, views[detail])
 
 
-def _asked(site: Site, query: Query, payloads: Callable[[SiteJob, str], Sequence[KeptPayload]]) -> Asked:
+def _asked(
+    site: Site, query: QueryParameters, payloads: Callable[[SiteJob, str], Sequence[KeptPayload]]
+) -> Asked:
     found = []
     for train_id in query.all("train_id"):
         job = site.job(train_id)
@@ -62,7 +64,7 @@ def _all(asked: Asked) -> list[KeptPayload]:
     return [payload for _, _, payloads in asked for payload in payloads]
 
 
-def _at_step(site: Site, job: SiteJob, tag: str, query: Query) -> KeptPayload:
+def _at_step(site: Site, job: SiteJob, tag: str, query: QueryParameters) -> KeptPayload:
     """Return one tensor, of any recorded step."""
     step_text, dims = query.required("step"), query.required("dims")
     read_slice(dims)

@@ -36,7 +36,7 @@ _SERVICE = "lineage_store"
 _WORDS_BYTES = 10_000
 
 
-def run(
+def run_program(
     engine: Engine, program: str, *arguments: str, connects: bool = True, into: BinaryIO | None = None
 ) -> str:
     """Run a program and return its stdout. Raises LineageStoreError if it fails, or if no fitting version is found.

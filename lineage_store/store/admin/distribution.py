@@ -73,7 +73,7 @@ def layout(session: Session) -> Layout | None:
     return Layout(names, shards[names[0]], session.value(_WORKERS)) if names else None
 
 
-def statements(shards: int = SHARDS, done: Collection[str] = ()) -> list[str]:
+def distribution_statements(shards: int = SHARDS, done: Collection[str] = ()) -> list[str]:
     """Return the statements that distribute a store, to be run in one transaction; tables in `done` are left alone."""
     first, *others = TABLES
     where = {first: f"'none', shard_count => {shards}"} | dict.fromkeys(others, f"'{first}'")
@@ -89,7 +89,7 @@ def clearing() -> list[str]:
     return [f"SELECT truncate_local_data_after_distributing_table('{name}')" for name in reversed(TABLES)]
 
 
-def distribute(engine: Engine, shards: int = SHARDS) -> list[str]:
+def distribute_samples(engine: Engine, shards: int = SHARDS) -> list[str]:
     """Distribute the store; return the statements that were run, none if it was distributed already.
 
     Raises LineageStoreError if the store cannot be distributed: no PostgreSQL, no Citus, no worker, or partitions.
@@ -128,7 +128,7 @@ def planned(engine: Engine, shards: int = SHARDS) -> list[str]:
                 hint="`lineage-store db partition --undo` first: workers hold them in shards.",
             )
         present = layout(session)
-        return statements(shards, present.tables if present else ())
+        return distribution_statements(shards, present.tables if present else ())
 
 
 def ill_settings(session: Session) -> Iterator[Finding]:

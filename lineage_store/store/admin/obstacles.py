@@ -84,7 +84,7 @@ class WriteAheadLog:
     finding: Finding | None = None
 
 
-def look(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None:
+def read_wal(engine: Engine, large_bytes: int = LARGE_BYTES) -> WriteAheadLog | None:
     """Return the size of a SQLite store's write-ahead log; None for PostgreSQL, or if there is no log.
 
     Above `large_bytes`, a finding names the readers that hold the log, if any.

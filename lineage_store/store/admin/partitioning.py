@@ -90,7 +90,7 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
     return True
 
 
-def drop_vacated(engine: Engine) -> None:
+def drop_vacated_partitions(engine: Engine) -> None:
     """Drop the partitions whose jobs are all removed.
 
     If long queries keep a sample table locked, log a warning instead: the next removal of jobs tries again.

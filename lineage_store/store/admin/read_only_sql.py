@@ -126,7 +126,7 @@ class _Deadline:
 
 
 @contextmanager
-def run(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]:
+def run_statement(engine: Engine, statement: str, *, timeout_s: float) -> Iterator[Answer]:
     """Run one statement for the length of the block.
 
     Raises LineageQuerySummaryDataError if the statement is wrong, writes, or takes longer than `timeout_s` to its first
@@ -212,7 +212,7 @@ def _run_postgresql(engine: Engine, statement: str, deadline: _Deadline) -> Iter
     try:
         connection.read_only = True
         with _refusals_named(psycopg.Error, deadline), connection.cursor() as cursor:
-            connections.begin(connection, pooled.info)
+            connections.begin_transaction(connection, pooled.info)
             cursor.execute(_LIMITS, [_LONGEST])
             _refuse_unbound(*(cursor.fetchone() or ())[-2:])
             _refuse_writing(cursor, statement)

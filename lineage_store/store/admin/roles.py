@@ -84,14 +84,14 @@ class Roles:
         yield from (role for role in given if role is not None)
 
 
-def grant(engine: Engine, roles: Roles) -> str | None:
+def grant_roles(engine: Engine, roles: Roles) -> str | None:
     """Grant the rights in one transaction.
 
     Return a statement to be run by somebody who may alter the roles, or None if this user could do everything.
     Raises LineageStoreError for SQLite, a role that does not exist (also on a worker of Citus only), is named twice or
     is a superuser, or a reader that owns the tables; PermissionDeniedError if this user may not grant.
     """
-    found = statements(engine, roles)
+    found = grant_statements(engine, roles)
     try:
         with writing(engine) as session:
             _refuse_stranger(session)
@@ -169,7 +169,7 @@ def _refuse_stranger(session: Session) -> None:
         raise PermissionDeniedError("The tables belong to another role.")
 
 
-def statements(engine: Engine, roles: Roles) -> list[str]:
+def grant_statements(engine: Engine, roles: Roles) -> list[str]:
     """Return the statements that `grant` runs. Raises LineageStoreError as `grant` does."""
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
@@ -180,7 +180,7 @@ def statements(engine: Engine, roles: Roles) -> list[str]:
         _refuse_unfit(session, list(roles))
         _refuse_owner(session, [*roles.readers, *roles.analysts])
         schema, database = session.one(select(func.current_schema(), func.current_database()))
-        parts = partitions.names(session)
+        parts = partitions.partition_names(session)
         owner = roles.owner or session.value(_OWNER, {"name": VERSION_TABLE})
         writers = _without_writers(session, owner) if roles.readers or roles.analysts else []
     place = _Place(_quoted(schema), _quoted(database))
@@ -236,7 +236,7 @@ def put_back(engine: Engine, granted: Set[tuple[str, str, str]], owner: str | No
         )
         known = set(session.column(plain))
         schema, database = session.one(select(func.current_schema(), func.current_database()))
-        parts = partitions.names(session)
+        parts = partitions.partition_names(session)
     place = _Place(_quoted(schema), _quoted(database))
     writers = {role for role, name, what in granted if name == _TABLES[0] and what == "INSERT"} & known
     readers = {

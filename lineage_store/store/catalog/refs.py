@@ -97,15 +97,15 @@ def job(session: Session, given: JobLike, base_dir: PathLike | None = None) -> J
 
     Raises TrainJobNotFoundError, LineageParamSummaryPathError, LineageParamTypeError.
     """
-    return each(session, [given], base_dir)[0]
+    return each_job(session, [given], base_dir)[0]
 
 
 def jobs(session: Session, given: JobsLike) -> list[JobRef]:
     """Return the jobs that are meant, without repetitions. Raises as `job`."""
-    return list(dict.fromkeys(each(session, listed_jobs(given))))
+    return list(dict.fromkeys(each_job(session, listed_jobs(given))))
 
 
-def each(session: Session, given: Sequence[JobLike], base_dir: PathLike | None = None) -> list[JobRef]:
+def each_job(session: Session, given: Sequence[JobLike], base_dir: PathLike | None = None) -> list[JobRef]:
     """Return the job that each means. Raises as `job`."""
     known = _Known(session)
     found = zip(given, known.resolved(given, base_dir), strict=True)
@@ -147,11 +147,11 @@ def name(
     """
     known = _Known(session)
     if (ref := known.resolved([given], base_dir)[0]) is not None:
-        return names(session, [ref])[0]
+        return job_names(session, [ref])[0]
     return _name_on_disk(session, given, base_dir, known, removed=removed)
 
 
-def names(session: Session, refs: Sequence[JobRef]) -> list[JobName]:
+def job_names(session: Session, refs: Sequence[JobRef]) -> list[JobName]:
     """Return the names of jobs. Raises TrainJobNotFoundError if one of them is gone."""
     found = {
         JobRef(base_dir_id, number): JobName(
@@ -214,7 +214,9 @@ def base_dirs(session: Session, given: PathLike | None = None) -> list[BaseDirRe
 
     if given is not None:
         return [base_dir(session, given)]
-    return [BaseDirRef(number, Path(from_stored(path))) for number, path in registry.base_dirs(session)]
+    return [
+        BaseDirRef(number, Path(from_stored(path))) for number, path in registry.stored_base_dirs(session)
+    ]
 
 
 def ids(session: Session, given: PathLike | None) -> list[int] | None:
@@ -386,7 +388,7 @@ def _name_on_disk(
     if isinstance(row, tuple):
         return JobName(base_dir(session, row[0]), _train_id(row[1]))
     if hasattr(row, "resolve"):
-        return names(session, [row.resolve(session)])[0]
+        return job_names(session, [row.resolve(session)])[0]
     return JobName(base_dir(session, row.base_dir), row.train_id)
 
 

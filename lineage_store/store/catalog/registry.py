@@ -61,7 +61,7 @@ JOBS_AT_ONCE = 1_000
 """Jobs per page of `next_known`."""
 
 
-def base_dirs(session: Session) -> list[tuple[int, str]]:
+def stored_base_dirs(session: Session) -> list[tuple[int, str]]:
     """Return every base dir, as (id, stored path), by path."""
     there = select(base_dir.c.id, base_dir.c.path).where(~base_dir.c.leaving)
     rows = session.rows(there.order_by(base_dir.c.path))
@@ -184,7 +184,7 @@ def live_jobs(session: Session, base_dir_id: int, shards: Shards = ALL) -> froze
     return frozenset(session.column(growing.union(suspect)))
 
 
-def revision(session: Session, base_dir_id: int) -> int:
+def current_revision(session: Session, base_dir_id: int) -> int:
     """Return the revision of a base dir, which grows with each transaction that changes its jobs; -1 if unknown."""
     found = session.value(select(base_dir.c.revision).where(base_dir.c.id == base_dir_id))
     return -1 if found is None else found
@@ -645,7 +645,7 @@ def same_jobs(session: Session, base_dir_id: int) -> Mapping[int, int]:
 
 def known_twice(session: Session, base_dir_id: int | None = None) -> Iterator[Finding]:
     """Yield a finding for each pair of base dirs that have jobs in common: for all base dirs, or those of one."""
-    paths = {number: from_stored(path) for number, path in base_dirs(session)}
+    paths = {number: from_stored(path) for number, path in stored_base_dirs(session)}
     asked = paths if base_dir_id is None else [base_dir_id]
     for number in asked if len(paths) > 1 else ():
         for other, jobs in same_jobs(session, number).items():

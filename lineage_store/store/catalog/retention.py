@@ -148,7 +148,7 @@ def waiting(session: Session, base_dir_id: int | None = None) -> Iterator[Findin
         about = {"path": from_stored(row.path), "since": row.waits_since}
         off_s = clock.off_s(session, row.id, session.now())
         if row.clock_off_s is not None and off_s is not None:
-            words = {"off": clock.in_words(off_s), "agreed_at": row.clock_at}
+            words = {"off": clock.offset_in_words(off_s), "agreed_at": row.clock_at}
             yield finding("clock_disagrees", row.path, **about, **words)
         if row.jobs_waiting:
             yield finding("jobs_wait", row.path, jobs=row.jobs_waiting, **about)

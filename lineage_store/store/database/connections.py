@@ -573,7 +573,7 @@ def make_postgresql_engine(
     return engine
 
 
-def begin(connection: Any, info: Mapping[str, Any]) -> None:
+def begin_transaction(connection: Any, info: Mapping[str, Any]) -> None:
     """Make the settings at the beginning of a transaction, if a pooler lends the session for this transaction only.
 
     Args:
@@ -612,7 +612,7 @@ def size_of(engine: Engine) -> int:
     return engine.pool.size()
 
 
-def renew(engine: Engine) -> None:
+def reconnect(engine: Engine) -> None:
     """Close the idle connections of the pool, and make those in use anew before they are used again.
 
     `Engine.dispose` would lose a connection that another thread is just acquiring: it would return to a discarded pool.

@@ -275,7 +275,7 @@ def _begin_on_sqlite(connection: Connection) -> None:
 
 
 def _begin_on_postgresql(connection: Connection) -> None:
-    connections.begin(connection.connection.driver_connection, connection.info)
+    connections.begin_transaction(connection.connection.driver_connection, connection.info)
     if not connection.get_execution_options().get(_SYNCED, True):
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
 

@@ -132,7 +132,7 @@ class Replay:
         return f"{self.url}, {self.lag_s or 0:,.1f} s ({self.lag_bytes:,} bytes) behind"
 
 
-def look(primary: Engine, standby: Engine, *, within_s: float) -> Replay:
+def read_replay(primary: Engine, standby: Engine, *, within_s: float) -> Replay:
     """Return the state of a standby, with a finding if it lags by more than `within_s` seconds."""
     url = safe_url(standby.url)
     try:

@@ -61,7 +61,7 @@ class Attested:
         )
 
 
-def examine(session: Session, version_table: str, *, make: Make | None = None) -> Attested:
+def examine_schema(session: Session, version_table: str, *, make: Make | None = None) -> Attested:
     """Compare the catalog with that of this release; with `make`, with what that makes: the tables of an older one.
 
     On PostgreSQL, what the digest alone can tell is told as `OTHER_WORDS`.
@@ -315,7 +315,7 @@ def mark(session: Session, version_table: str) -> None:
     """Store on PostgreSQL with which words the server defines our objects now: after each change of ours to them."""
     fingerprint = ""
     if session.kind == "postgresql":
-        fingerprint = _fingerprint(session, _seen(session, version_table), names(version_table))
+        fingerprint = _fingerprint(session, _seen(session, version_table), attested_names(version_table))
     descriptions.mark_up_to_date(session, version_table, fingerprint)
 
 
@@ -326,7 +326,7 @@ def compared(session: Session, version_table: str, make: Make) -> Attested:
     Raises PermissionDeniedError where the role may not make temporary tables.
     """
     if session.kind == "sqlite":
-        return examine(session, version_table, make=make)
+        return examine_schema(session, version_table, make=make)
     if not session.value(_MAY):
         raise PermissionDeniedError("This role may not make temporary tables.", cause=Cause.DENIED)
     found = _seen(session, version_table)
@@ -350,9 +350,9 @@ def compared(session: Session, version_table: str, make: Make) -> Attested:
 
 def _examine_postgresql(session: Session, version_table: str) -> Attested:
     found = _seen(session, version_table)
-    attested = _sorted_out(session, found, names(version_table))
+    attested = _sorted_out(session, found, attested_names(version_table))
     stored = descriptions.fingerprint(session, version_table)
-    present = _fingerprint(session, found, names(version_table))
+    present = _fingerprint(session, found, attested_names(version_table))
     if attested.altered or stored == present or stored.split(":")[0] not in ("", present.split(":")[0]):
         return attested
     return replace(attested, changed=(OTHER_WORDS,))
@@ -414,7 +414,7 @@ _OUR_RIGHTS = "plpgsql t f search_path=here, pg_temp"
 
 
 @cache
-def names(version_table: str) -> frozenset[Key]:
+def attested_names(version_table: str) -> frozenset[Key]:
     keys: set[Key] = {
         ("table", version_table),
         ("column", f"{version_table}.version_num"),

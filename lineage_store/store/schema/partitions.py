@@ -122,7 +122,7 @@ def layouts(session: Session, *names: str) -> dict[str, tuple[int, int]]:
     return {row.parent: (row.jobs, row.partitions) for row in rows}
 
 
-def names(session: Session) -> list[str]:
+def partition_names(session: Session) -> list[str]:
     """Return the names of the sample tables' partitions."""
     return list(session.column(_NAMES))
 

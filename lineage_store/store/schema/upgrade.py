@@ -129,7 +129,7 @@ def _attested(session: Session, version: str) -> tuple[Attested, bool]:
     try:
         found = attestation.compared(session, VERSION_TABLE, lambda other: make(other, version))
     except PermissionDeniedError:
-        found = attestation.examine(session, VERSION_TABLE)
+        found = attestation.examine_schema(session, VERSION_TABLE)
     return (found if are_views_ours else replace(found, views=())), are_views_ours
 
 
@@ -144,7 +144,7 @@ def wait_for_turn(session: Session) -> None:
     session.change(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")
 
 
-def current(url: str) -> str | None:
+def current_version(url: str) -> str | None:
     """Return the schema version of the store at `url`; None if there is no table yet. Raises NotAStoreError."""
     engine = open_engine(url, read_only=True, allow_network_filesystem=True)
     with _closing(engine):
@@ -190,7 +190,7 @@ def attest(store: Engine, *, thoroughly: bool = False) -> Attested:
             that is impossible. Otherwise that is done only if the stored digest is another one.
     """
     with reading(store) as session:
-        found = attestation.examine(session, VERSION_TABLE)
+        found = attestation.examine_schema(session, VERSION_TABLE)
         are_views_ours = descriptions.up_to_date(session, VERSION_TABLE)
     is_postgresql = store.dialect.name == "postgresql"
     in_doubt = attestation.OTHER_WORDS in found.changed and not is_read_only(store)

@@ -65,7 +65,7 @@ seen it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RemovalCause:
     """Why and by whom jobs are removed: what is noted of a removal."""
 
     reason: str
@@ -95,7 +95,7 @@ def begin_removal(
     base_dir_id: int,
     leaving_id: int,
     job_ids: Sequence[int],
-    cause: Cause,
+    cause: RemovalCause,
     now: datetime,
     number: int | None = None,
 ) -> int | None:
@@ -115,7 +115,7 @@ def begin_unchanged(
     base_dir_id: int,
     leaving_id: int,
     named: Sequence[Expired],
-    cause: Cause,
+    cause: RemovalCause,
     now: datetime,
     number: int | None = None,
 ) -> tuple[list[Expired], int | None]:
@@ -131,7 +131,7 @@ def begin_unchanged(
     known = {row.id: row.revision for row in session.rows(still)}
     going = [job for job in named if known.get(job.id) == job.revision]
     if not cause.confirmed:
-        going = going[: may_go(session, base_dir_id, now)]
+        going = going[: removable_by_policies(session, base_dir_id, now)]
     if going:
         number = _count_in(session, base_dir_id, len(going), cause, now, number)
     for policy in sorted({job.policy for job in going}):
@@ -141,7 +141,7 @@ def begin_unchanged(
     return going, number
 
 
-def may_go(session: Session, base_dir_id: int, now: datetime) -> int:
+def removable_by_policies(session: Session, base_dir_id: int, now: datetime) -> int:
     """Return how many jobs of a base dir policies may remove now by themselves: none while the clock is wrong."""
     if clock.off_s(session, base_dir_id, now) is not None:
         return 0
@@ -184,7 +184,7 @@ def note_waiting(
 
 
 def _count_in(
-    session: Session, base_dir_id: int, jobs: int, cause: Cause, now: datetime, number: int | None
+    session: Session, base_dir_id: int, jobs: int, cause: RemovalCause, now: datetime, number: int | None
 ) -> int:
     """Add jobs to a removal, or begin one; return its number."""
     if number is not None:
@@ -318,7 +318,7 @@ def ids_of(session: Session, path: str) -> list[int]:
     return [row.id for row in rows if row.path in (path, going, _name_while_going(row.id, path))]
 
 
-def holdings(session: Session, ids: Sequence[int]) -> Holdings:
+def count_holdings(session: Session, ids: Sequence[int]) -> Holdings:
     """Count what the store holds of these base dirs."""
     jobs = session.value(select(func.count()).where(train_job.c.base_dir_id.in_(ids)))
     said = select(func.count()).select_from(annotation).where(annotation.c.base_dir_id.in_(ids), SAID)

@@ -34,7 +34,7 @@ from lineage_store.store.schema.tables.shared import (
     owner,
     part_of_key,
     required,
-    revision,
+    revision_column,
     surrogate_key,
 )
 from lineage_store.texts import either
@@ -62,7 +62,7 @@ base_dir = Table(
     required("path_key", BigInteger, "64 bits of the path's SHA-256", unique=True),
     required("created_at", UtcTime, "when the store first saw it"),
     optional("discovered_at", UtcTime, "when it was last searched for jobs in full"),
-    revision("grows with every transaction that changes its jobs: unix ms, or the next number"),
+    revision_column("grows with every transaction that changes its jobs: unix ms, or the next number"),
     required(
         "leaving", Boolean, "holds what is being removed: readers and ingest do not see it", default=false()
     ),
@@ -114,7 +114,7 @@ train_job = Table(
     ),
     required("log_bytes", BigInteger, "bytes of its log files"),
     required("created_at", UtcTime, "when the store first saw it"),
-    revision("revision of its base dir when it, or what hangs on it, last changed"),
+    revision_column("revision of its base dir when it, or what hangs on it, last changed"),
     UniqueConstraint("base_dir_id", "train_id"),
     Index("ix_train_job_update_time", "base_dir_id", "update_time", "train_id"),
     Index("ix_train_job_newest", "update_time", "train_id", "base_dir_id"),
@@ -242,7 +242,7 @@ tombstone = Table(
         "the job may come back; until it does, this shows followers of the base dir that it was removed",
         default=false(),
     ),
-    revision("revision of the base dir when the job was removed, or this lifted"),
+    revision_column("revision of the base dir when the job was removed, or this lifted"),
     Index("ix_tombstone_revision", "base_dir_id", "revision"),
     Index("ix_tombstone_removal", "removal_id"),
     Index("ix_tombstone_newest", "removed_at", "train_id"),

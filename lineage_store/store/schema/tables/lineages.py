@@ -13,7 +13,7 @@ from lineage_store.fields import BY_NAME, FLOAT_KINDS, SEARCHABLE, TRAINED, Fiel
 from lineage_store.store.database.sql import Float64, Key, Name, UtcTime, prefix
 from lineage_store.store.schema.tables.shared import (
     belongs_to,
-    job_id,
+    job_id_column,
     metadata,
     optional,
     owner,
@@ -34,7 +34,7 @@ def _trained_columns() -> list[Column[Any]]:
 lineage_event = Table(
     "lineage_event",
     metadata,
-    job_id(),
+    job_id_column(),
     part_of_key("file_no", Integer, "its log file"),
     part_of_key("byte_offset", BigInteger, "where its frame begins"),
     part_of_key("value_index", Integer, "its place among the values of the frame"),
@@ -56,7 +56,7 @@ def _last(kind: str) -> Column[int]:
 file_lineage = Table(
     "file_lineage",
     metadata,
-    job_id(),
+    job_id_column(),
     part_of_key("file_no", Integer, "its log file"),
     required("events", Integer, "lineage events that were folded in"),
     required("evaluations", Integer, "evaluations among them"),
@@ -178,7 +178,7 @@ user_info = Table(
 evaluation_metric = Table(
     "evaluation_metric",
     metadata,
-    job_id(),
+    job_id_column(),
     part_of_key("file_no", Integer, "log file of the evaluation event"),
     part_of_key("byte_offset", BigInteger, "where its frame begins"),
     part_of_key("value_index", Integer, "its place among the values of the frame"),

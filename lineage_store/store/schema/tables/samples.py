@@ -14,7 +14,7 @@ from lineage_store.plugins import BY_NAME, PLUGINS
 from lineage_store.store.database.sql import Float64, Name
 from lineage_store.store.schema.tables.shared import (
     belongs_to,
-    job_id,
+    job_id_column,
     metadata,
     optional,
     part_of_key,
@@ -37,7 +37,7 @@ def _series_no(comment: str) -> Column[int]:
 series = Table(
     "series",
     metadata,
-    job_id(),
+    job_id_column(),
     _series_no("number of the series within its job"),
     required("file_no", Integer, "the log file that holds it"),
     required("plugin", Text, either(BY_NAME)),
@@ -84,7 +84,7 @@ series = Table(
 scalar_sample = Table(
     "scalar_sample",
     metadata,
-    job_id(),
+    job_id_column(),
     _series_no("its series"),
     part_of_key("step", BigInteger, "training step"),
     optional("wall_time", Float64, "when it was written, unix s; NULL when not a time"),
@@ -96,7 +96,7 @@ scalar_sample = Table(
 scalar_bucket = Table(
     "scalar_bucket",
     metadata,
-    job_id(),
+    job_id_column(),
     _series_no("its series"),
     part_of_key("first_step", BigInteger, "lowest step of its samples"),
     required("last_step", BigInteger, "highest step of its samples"),
@@ -113,7 +113,7 @@ scalar_bucket = Table(
 payload_sample = Table(
     "payload_sample",
     metadata,
-    job_id(),
+    job_id_column(),
     _series_no("its series"),
     part_of_key("step", BigInteger, "training step"),
     optional("wall_time", Float64, "when it was written, unix s; NULL when not a time"),

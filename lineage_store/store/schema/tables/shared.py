@@ -75,7 +75,7 @@ def owner(
     )
 
 
-def job_id() -> Column[int]:
+def job_id_column() -> Column[int]:
     """Return the first column of a key, without a foreign key: `belongs_to` refers to a row that has one."""
     return part_of_key("job_id", Key, "its job")
 
@@ -86,7 +86,7 @@ def belongs_to(table: str, *columns: str) -> ForeignKeyConstraint:
     return ForeignKeyConstraint(key, [f"{table}.{name}" for name in key], ondelete="CASCADE")
 
 
-def revision(comment: str) -> Column[int]:
+def revision_column(comment: str) -> Column[int]:
     return required("revision", BigInteger, comment, default=text("0"))
 
 
