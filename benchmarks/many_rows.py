@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 _MADE_AT = "2026-01-01T00:00:00.000000Z"
 _COUNTED = {

@@ -19,7 +19,7 @@ from sqlalchemy import Table
 from benchmarks.databases import LIFETIME, Database, fresh, gather_statistics
 from lineage_store import LineageStore, texts
 from lineage_store.ingest.decode.lineage_fold import fold
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.records import StoredEvent
 from lineage_store.store.schema import tables
 

@@ -26,15 +26,15 @@ class Bound(NamedTuple):
 
 BOUNDS = (
     Bound("files", 230),
-    Bound("lines", 50_782),
+    Bound("lines", 50_836),
     Bound("% of lines that import", 8),
-    Bound("import *", 1),
-    Bound("public names defined more than once", 135),
-    Bound("names on LineageStore", 79),
-    Bound("bytes -> row", 50),
-    Bound("nothing new", 24),
-    Bound("dict -> dict", 15),
-    Bound("GET jobs", 27),
+    Bound("import *", 0),
+    Bound("public names defined more than once", 2),
+    Bound("names on LineageStore", 24),
+    Bound("bytes -> row", 42),
+    Bound("nothing new", 22),
+    Bound("dict -> dict", 13),
+    Bound("GET jobs", 22),
 )
 """Lower a bound when its measure has become smaller, down to the one of `house.MUSTS`."""
 

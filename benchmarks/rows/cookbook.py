@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.analysed import store_of
 from benchmarks.databases import Database
 from benchmarks.measuring import Bound, Row, Samples, Sizes, alternate, timed
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 _PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
 _SECTION = re.compile(r"^## (\d+)\. .*?^```sql\n(.*?);\n```", re.MULTILINE | re.DOTALL)

@@ -30,7 +30,7 @@ from lineage_store.ingest.scan.discovery import FoundFiles, search_files
 from lineage_store.query.samples.scalars import read_columns
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.tables import scalar_sample
 from lineage_store.store.schema.upgrade import upgrade

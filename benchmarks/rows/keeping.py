@@ -26,7 +26,7 @@ from lineage_store import LineageStore
 from lineage_store.api.reports import CleanUp
 from lineage_store.operations.store_copy import copy_contents
 from lineage_store.store.database.db import sqlite_path
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.upgrade import upgrade
 
 _SAMPLES_OF_A_JOB = 2_000

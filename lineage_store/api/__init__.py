@@ -7,6 +7,8 @@ functions read new lineage first. The command line and the server use the store 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lineage_store.api.job import Job
 from lineage_store.api.mindinsight import (
     answer_of,
@@ -19,8 +21,10 @@ from lineage_store.api.store import LineageStore
 from lineage_store.paths import PathLike
 from lineage_store.query.condition_text import combined, counts_from_now, read_removal
 from lineage_store.store.catalog.refs import JobUrl, no_such_key
-from lineage_store.store.database.cancelling import Cancellation
 from lineage_store.store.opened import asked_again
+
+if TYPE_CHECKING:
+    from lineage_store.store.database.db import Cancellation
 
 __all__ = [
     "Cancellation",
@@ -39,3 +43,15 @@ __all__ = [
     "read_removal",
     "refreshed_page",
 ]
+
+
+if (
+    not TYPE_CHECKING
+):  # SQLAlchemy is loaded by whoever wants to cancel a question, not by each import of the store
+
+    def __getattr__(name: str) -> object:
+        if name != "Cancellation":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from lineage_store.store.database.db import Cancellation
+
+        return Cancellation

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lineage_store.query.status import JobReport
     from lineage_store.query.table import Table
     from lineage_store.store.catalog.refs import JobLike
-    from lineage_store.store.database.session import Session
+    from lineage_store.store.database.sql import Session
 
 
 Row = Mapping[str, Any]

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lineage_store.query.table import Table
     from lineage_store.store.admin.read_only_sql import Answer
     from lineage_store.store.catalog.refs import JobLike, JobsLike
-    from lineage_store.store.database.session import Session
+    from lineage_store.store.database.sql import Session
 
 T = TypeVar("T")
 EXPORT_FORMATS = tuple(FORMATS)

@@ -31,7 +31,7 @@ from lineage_store.states import FileEvent, FileState
 from lineage_store.store import clock
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import (
     Advance,

@@ -28,7 +28,7 @@ from lineage_store.ingest.scan.survey import next_generation
 from lineage_store.states import FileState
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
 from lineage_store.store.schema.tables import log_file

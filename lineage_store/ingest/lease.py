@@ -30,7 +30,7 @@ from lineage_store.paths import stored_path
 from lineage_store.store import leases
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.leases import Lease, holder_name, lives
 from lineage_store.texts import from_stored
 

@@ -38,7 +38,7 @@ from lineage_store.store.catalog.retention import (
     thinnable,
 )
 from lineage_store.store.database.db import apart, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.leases import ALL, Lease, Shards, holder_name
 from lineage_store.store.writes import removal, thinning
 from lineage_store.store.writes.removal import RemovalCause

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, text
 
 from lineage_store.errors import LineageStoreError
 from lineage_store.store.admin import client_programs
-from lineage_store.store.database.session import Session, copying
+from lineage_store.store.database.sql import Session, copying
 from lineage_store.store.schema import attestation, descriptions, partitions
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE

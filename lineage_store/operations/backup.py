@@ -40,7 +40,7 @@ from lineage_store.store.catalog import registry
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import readers_of
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import attestation, partitions, upgrade
 from lineage_store.store.schema.descriptions import SCHEMA_DOC
 from lineage_store.store.schema.tables import base_dir, ingest_cycle, metadata, train_job

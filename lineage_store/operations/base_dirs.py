@@ -28,7 +28,7 @@ from lineage_store.store import leases
 from lineage_store.store.catalog import refs, registry
 from lineage_store.store.catalog.refs import BaseDirRef
 from lineage_store.store.database.db import reading, require_writable, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.opened import Opened
 from lineage_store.store.writes import removal
 from lineage_store.store.writes.removal import Holdings

@@ -41,7 +41,7 @@ from lineage_store.store.admin.obstacles import WriteAheadLog, obstacle_to
 from lineage_store.store.catalog import refs, registry, retention
 from lineage_store.store.database import db, standby
 from lineage_store.store.database.db import Page, reading, sqlite_path
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.database.standby import Replay
 from lineage_store.store.opened import Opened, default_url
 from lineage_store.store.schema.tables import HALF_OF_IDS, HALF_USED, base_dir, ingest_total, metadata, series

@@ -25,8 +25,7 @@ from lineage_store.query.status import problem_of, view_select
 from lineage_store.states import JobState
 from lineage_store.store.catalog import retention
 from lineage_store.store.database.db import apart, identity, reading, writing
-from lineage_store.store.database.session import Session, among, among_rows, upsert
-from lineage_store.store.database.sql import Key, UtcTime
+from lineage_store.store.database.sql import Key, Session, UtcTime, among, among_rows, upsert
 from lineage_store.store.leases import holder_name, lives
 from lineage_store.store.schema.tables import base_dir, metric, notified, notifier, train_job
 from lineage_store.texts import from_stored, key, to_stored

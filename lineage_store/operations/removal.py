@@ -65,7 +65,7 @@ from lineage_store.store.catalog.retention import (
     removable,
 )
 from lineage_store.store.database.db import Page, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.opened import Opened
 from lineage_store.store.writes import removal

@@ -33,7 +33,7 @@ from lineage_store.states import FileState
 from lineage_store.store import leases
 from lineage_store.store.catalog import audit, refs, registry
 from lineage_store.store.database.db import Page, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.opened import Opened
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.store.writes import file_rows, jobs, removal

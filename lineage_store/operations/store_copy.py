@@ -27,7 +27,7 @@ from sqlalchemy.types import Float
 from lineage_store.errors import LineageStoreError, UnfinishedCopyError
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import identity, open_engine, parse_url, reading, safe_url, writing
-from lineage_store.store.database.session import Query, Session, copying, upsert
+from lineage_store.store.database.sql import Query, Session, copying, upsert
 from lineage_store.store.records import Column
 from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.tables import (

@@ -38,7 +38,7 @@ from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.store.catalog import audit
 from lineage_store.store.catalog.audit import GivenUp
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.records import FileKey
 from lineage_store.store.writes.lineage import current_events
 

@@ -45,7 +45,7 @@ from lineage_store.query.condition import SearchCondition
 from lineage_store.query.condition_dict import parse
 from lineage_store.query.job_sql import compile_among
 from lineage_store.store.database.db import apart, check_count, connected, sqlite_path
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.opened import Opened, asked_again
 from lineage_store.store.schema.tables import base_dir, tombstone, train_job
 from lineage_store.texts import from_stored, shown

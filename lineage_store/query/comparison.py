@@ -28,7 +28,7 @@ from lineage_store.query.samples.scalars import Scalars, joined
 from lineage_store.query.status import VIEW_COLUMNS, read_evaluations
 from lineage_store.query.table import Column, Kind, Table, column_of, instants
 from lineage_store.query.vocabulary import all_names, require_known
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import user_info
 from lineage_store.texts import from_stored, meant
 

@@ -56,8 +56,7 @@ from lineage_store.query.condition import (
     subjects,
 )
 from lineage_store.query.condition_dict import DEFAULT_LIMIT
-from lineage_store.store.database.session import Query, Session
-from lineage_store.store.database.sql import one_of, prefix
+from lineage_store.store.database.sql import Query, Session, one_of, prefix
 from lineage_store.store.schema.tables import (
     ANNOTATED,
     annotation,

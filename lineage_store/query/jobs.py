@@ -38,8 +38,7 @@ from lineage_store.query.job_sql import (
 )
 from lineage_store.store.catalog.registry import FIRST_JOB
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.session import Query, Session, among, statement_of
-from lineage_store.store.database.sql import listed
+from lineage_store.store.database.sql import Query, Session, among, listed, statement_of
 from lineage_store.store.opened import asked_again
 from lineage_store.store.schema.tables import base_dir, series, train_job
 from lineage_store.texts import from_stored, shown, to_stored

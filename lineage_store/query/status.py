@@ -38,8 +38,7 @@ from lineage_store.states import FileState
 from lineage_store.store.catalog import registry, retention
 from lineage_store.store.catalog.registry import PENDING, WAITS
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.session import Query, Session
-from lineage_store.store.database.sql import UtcTime, listed, one_of
+from lineage_store.store.database.sql import Query, Session, UtcTime, listed, one_of
 from lineage_store.store.schema.tables import (
     CURRENT_FILE,
     base_dir,

@@ -17,8 +17,7 @@ from lineage_store.errors import LineageParamValueError, LineageSearchConditionP
 from lineage_store.fields import METRIC_PREFIX, PREFIXES, SUMMARY_PREFIXES, USER_PREFIX
 from lineage_store.query.condition import Subject, SubjectType, containing
 from lineage_store.query.job_sql import VALUED, field_column, name_key
-from lineage_store.store.database.session import Session
-from lineage_store.store.database.sql import is_like
+from lineage_store.store.database.sql import Session, is_like
 from lineage_store.store.schema.tables import train_job
 from lineage_store.texts import from_stored, meant, shown, to_stored
 

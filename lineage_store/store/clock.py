@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import or_, select, update
 
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import base_dir
 
 TRUSTED = timedelta(days=8)

@@ -29,8 +29,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from lineage_store.errors import LeaseHeldError, LeaseLostError
 from lineage_store.program import state_and_begin
 from lineage_store.store import clock
-from lineage_store.store.database.session import Session, upsert
-from lineage_store.store.database.sql import time_in, time_now
+from lineage_store.store.database.sql import Session, time_in, time_now, upsert
 from lineage_store.store.schema.tables import base_dir, ingest_lease
 from lineage_store.texts import key
 

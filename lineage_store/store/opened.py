@@ -37,7 +37,7 @@ from lineage_store.store.catalog.refs import BaseDirRef
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from lineage_store.store.database.session import Session
+    from lineage_store.store.database.sql import Session
     from lineage_store.store.database.standby import Standby
 
 

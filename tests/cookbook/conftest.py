@@ -21,7 +21,7 @@ from helpers.built_store import (
 )
 from helpers.stored_jobs import StoredJob, add_base_dir, add_job
 from lineage_store.store.database.db import open_engine, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 BASE_DIR = "/logs/summary_base"
 MARCH, AUGUST, SEPTEMBER_3, SEPTEMBER_10 = 1740787200, 1755648000, 1756857600, 1757462400

@@ -13,7 +13,7 @@ from helpers.stored_jobs import NOW, add_base_dir
 from lineage_store.store.admin.planner_statistics import gather
 from lineage_store.store.admin.roles import READING_LIMITS
 from lineage_store.store.database.db import open_engine, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 JOBS = 20_000
 """With fewer of them, SQLite finds good plans whatever it knows of base dirs."""

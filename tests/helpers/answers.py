@@ -9,7 +9,7 @@ from typing import Any
 from lineage_store.query import jobs
 from lineage_store.query.condition import SearchCondition
 from lineage_store.query.mindinsight_shapes import answer, objects, one_job, read_keys, want_of, want_of_keys
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 
 def filter_lineage(

@@ -20,7 +20,7 @@ from sqlalchemy import delete, insert, select
 from helpers.stored_jobs import inserted
 from lineage_store.ingest.decode.lineage_fold import named_values
 from lineage_store.store.catalog.registry import next_numbers
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.records import FileLineage, Statistics, nullable, statistics
 from lineage_store.store.schema import tables
 from lineage_store.store.writes.jobs import refresh_jobs

@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from lineage_store.store.database.session import Session
-from lineage_store.store.database.sql import UtcTime
+from lineage_store.store.database.sql import Session, UtcTime
 from lineage_store.store.schema import tables
 
 HISTORY = {tables.ingest_cycle.name, tables.ingest_total.name, tables.ingest_lease.name}

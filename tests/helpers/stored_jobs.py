@@ -15,7 +15,7 @@ from lineage_store import texts
 from lineage_store.fields import LISTED, TRAINED
 from lineage_store.ingest.decode.lineage_fold import named_values
 from lineage_store.plain_values import float_kind
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import tables
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from lineage_store.config import Settings
 from lineage_store.ingest.daemon.follower import Follower
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import open_engine, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 
 def analysed(engine: Engine) -> bool:

@@ -26,7 +26,7 @@ from lineage_store.operations import store_copy
 from lineage_store.operations.store_copy import copy_contents
 from lineage_store.store.admin import planner_statistics
 from lineage_store.store.database.db import open_engine, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import partitions, upgrade
 
 KINDS = ["sqlite", "postgresql"]

@@ -33,7 +33,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import MindInsightException
 from lineage_store.operations import archives, backup
 from lineage_store.store.admin import client_programs
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from proofs import ledger
 from proofs.children import KILLED, at_once, forked
 from proofs.fatal_calls import Aim, preloaded

@@ -23,7 +23,7 @@ from lineage_store import LineageStore
 from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError, SchemaTooOldError, UnfinishedCopyError
 from lineage_store.operations import store_copy
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import upgrade
 from proofs import ledger
 from proofs.children import KILLED, at_once

@@ -19,8 +19,7 @@ from helpers.engines import opened
 from helpers.ingesting import ingest
 from lineage_store.query import jobs
 from lineage_store.query.job_sql import Want, compile_rows
-from lineage_store.store.database.session import Query
-from lineage_store.store.database.sql import listed
+from lineage_store.store.database.sql import Query, listed
 from lineage_store.store.schema import upgrade
 from proofs.cost_jobs import DIMENSIONS, write
 from proofs.cost_questions import Call, Filled, Question, endpoints, verbs, views

@@ -35,8 +35,7 @@ from lineage_store import LineageStore
 from lineage_store.cli import app, main, output, session, tables
 from lineage_store.cli.verbs import jobs
 from lineage_store.errors import MindInsightException
-from lineage_store.store.database import db
-from lineage_store.store.database import session as sessions
+from lineage_store.store.database import db, sql
 from proofs import ledger
 from proofs.children import at_once
 from proofs.hostile_texts import CANARY, MARK, as_file_name, as_proto_text, hostile_text
@@ -351,22 +350,22 @@ def _command_lines(text: str) -> Sequence[Sequence[str]]:
 
 
 def _write_values_out() -> None:
-    bound = sessions.statement_of
+    bound = sql.statement_of
 
     warnings.simplefilter(
         "ignore", SAWarning
     )  # about NULL, which what is bound is compared with all the time
 
-    def statement_of(select: Any, dialect: Any) -> sessions.Statement:
+    def statement_of(select: Any, dialect: Any) -> sql.Statement:
         if (
             "asked" in select.compile(dialect=dialect).params
         ):  # how base dirs are looked up, not what is asked
             return bound(select, dialect)
-        return sessions.Statement(
+        return sql.Statement(
             str(select.compile(dialect=dialect, compile_kwargs={"literal_binds": True})), {}, ()
         )
 
-    vars(sessions)["statement_of"] = statement_of
+    vars(sql)["statement_of"] = statement_of
 
 
 def _escape_nothing() -> None:

@@ -30,7 +30,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import LineageStoreError
 from lineage_store.ingest import commit, pipeline
 from lineage_store.store import leases
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.leases import Lease
 from lineage_store.store.schema.tables import log_file
 from lineage_store.store.writes import file_rows

@@ -26,7 +26,7 @@ from helpers.log_writer import Log
 from lineage_store.config import Settings
 from lineage_store.operations import verify
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.texts import from_stored, to_stored
 from proofs.proof import KINDS, Control, Outcome, Proof, Run
 

@@ -29,7 +29,7 @@ from lineage_store.ingest import lease
 from lineage_store.operations import removal as remove
 from lineage_store.store.catalog.retention import Rules
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import train_job
 from lineage_store.store.writes import removal
 from proofs import ledger

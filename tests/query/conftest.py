@@ -8,7 +8,7 @@ import pytest
 
 from helpers.engines import opened
 from lineage_store.store.database.db import writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 
 @pytest.fixture

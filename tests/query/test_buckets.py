@@ -20,7 +20,7 @@ from lineage_store.errors import LineageParamValueError
 from lineage_store.query.samples import Curve
 from lineage_store.query.samples.buckets import BUCKET_COLUMNS
 from lineage_store.store.database.db import writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BASE = "/logs"

@@ -16,7 +16,7 @@ from lineage_store.errors import (
     TrainJobNotFoundError,
 )
 from lineage_store.store.catalog import refs
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
 FIELDS = {

@@ -17,7 +17,7 @@ from lineage_store.query.condition_dict import parse, read_subject
 from lineage_store.query.job_sql import Want
 from lineage_store.query.vocabulary import require_known
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 FIELDS = {"network": "LeNet5", "epoch": 3, "loss": 0.5}
 OWN = {"state", "outcome", "host", "log_bytes", "updated_at", "first_started_at", "last_event_at"}

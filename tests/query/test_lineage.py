@@ -10,7 +10,7 @@ import pytest
 from helpers.answers import filter_lineage, get_lineage
 from helpers.stored_jobs import StoredJob, add_bare_job, add_base_dir, add_job
 from lineage_store.query.condition_dict import parse
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 GRAPH = {"op_type": "Batch", "batch_size": 32, "children": []}
 

@@ -23,7 +23,7 @@ from lineage_store.query.jobs import newest
 from lineage_store.query.status import read_problems
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import Page, open_engine, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import tables
 
 ROWS = 3_000

@@ -20,8 +20,7 @@ from lineage_store.query.condition_dict import parse
 from lineage_store.query.job_sql import ChosenStatements, Want, choose, compile_count
 from lineage_store.query.jobs import database_plan
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
-from lineage_store.store.database.sql import INDEXED_CHARACTERS
+from lineage_store.store.database.sql import INDEXED_CHARACTERS, Session
 from lineage_store.store.schema import tables
 
 JOBS = 6_000

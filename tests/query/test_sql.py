@@ -23,7 +23,7 @@ from lineage_store.query.job_sql import (
 from lineage_store.query.jobs import explain
 from lineage_store.query.mindinsight_shapes import want_of
 from lineage_store.store.database.db import open_engine, reading, writing
-from lineage_store.store.database.session import Query
+from lineage_store.store.database.sql import Query
 from lineage_store.texts import key
 
 CONDITIONS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from lineage_store.errors import LineageParamSummaryPathError
 from lineage_store.query.jobs import database_plan
 from lineage_store.store.catalog.registry import FIRST_JOB
 from lineage_store.store.database.db import writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import base_dir
 
 NUMBERED: list[Any] = [*range(6), "text", None, [1]]

@@ -23,7 +23,7 @@ from lineage_store.errors import AlteredStoreError, LineageStoreError, SchemaToo
 from lineage_store.operations.doctor import examine
 from lineage_store.store.admin.partitioning import lay_out
 from lineage_store.store.database.db import open_engine, reading
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import attestation, upgrade
 
 Run = Callable[..., None]

@@ -18,7 +18,7 @@ from lineage_store.operations.repair import reingest
 from lineage_store.operations.verify import verify
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading
-from lineage_store.store.database.session import among_rows
+from lineage_store.store.database.sql import among_rows
 from lineage_store.store.schema.tables import log_file, metadata
 
 OF_A_JOB = [table for table in metadata.sorted_tables if "job_id" in table.c and not table.c.job_id.nullable]

@@ -23,7 +23,7 @@ from lineage_store.config import Settings
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.store.database import connections
 from lineage_store.store.database.db import open_engine, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 NEVER_ENDING = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000)"

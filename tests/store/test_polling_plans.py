@@ -17,7 +17,7 @@ from lineage_store.operations.health import read_findings
 from lineage_store.query.changes import ChangePlace, read_changes
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import open_engine, reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 
 def plan(url: str, ask: Callable[[Session], object]) -> list[str]:

@@ -24,7 +24,7 @@ from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.ingest import pipeline
 from lineage_store.store.admin.roles import Roles, grant_roles, grant_statements, writing_functions_of_readers
 from lineage_store.store.database.db import open_engine
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import upgrade
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS

@@ -15,7 +15,7 @@ from helpers.databases import DISTRIBUTED
 from helpers.snapshots import assert_matches_snapshot
 from lineage_store.fields import TRAINED
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import exists_on, lineage, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE, upgrade
 from lineage_store.store.schema.views import VIEWS

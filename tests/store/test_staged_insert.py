@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import payload_sample, scalar_sample
 from lineage_store.store.writes import sqlite_bulk
 

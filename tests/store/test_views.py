@@ -14,7 +14,7 @@ from helpers.built_store import add_evaluation, add_file, add_payloads, add_scal
 from helpers.stored_jobs import NOW, StoredJob, add_base_dir, add_job
 from lineage_store.store.catalog import registry
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import tables
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.writes import file_rows

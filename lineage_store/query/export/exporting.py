@@ -47,7 +47,7 @@ from lineage_store.query.export.sources import (
     statement_rows,
 )
 from lineage_store.store.admin.read_only_sql import Answer
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.opened import Opened
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.samples import V_SCALAR

@@ -24,7 +24,7 @@ from lineage_store.plain_values import WORD_BY_KIND, from_unix
 from lineage_store.query.jobs import value_of
 from lineage_store.query.status import view_select
 from lineage_store.states import JobState, Outcome
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 _JOBS_AT_A_TIME = 500
 _SPEC = "https://openlineage.io/spec"

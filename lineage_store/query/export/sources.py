@@ -29,7 +29,7 @@ from lineage_store.errors import LineageParamValueError, LineageStoreError
 from lineage_store.plain_values import CALENDAR_BEGIN, CALENDAR_END
 from lineage_store.plugins import HISTOGRAM, PLUGINS, SCALAR
 from lineage_store.query.status import view_select
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import base_dir, series, train_job
 from lineage_store.store.schema.views import VIEWS
 from lineage_store.store.schema.views.model import ColumnType

@@ -33,8 +33,7 @@ from sqlalchemy import (
 
 from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.query.samples.scalars import Series, joined, read_columns
-from lineage_store.store.database.session import Query, Session
-from lineage_store.store.database.sql import listed, one_of
+from lineage_store.store.database.sql import Query, Session, listed, one_of
 from lineage_store.store.schema.tables import scalar_sample
 
 SAMPLE_COLUMNS = ("step", "wall_time", "value")

@@ -28,7 +28,7 @@ from lineage_store.query.samples.scalars import (
     read_series,
     step_bounds,
 )
-from lineage_store.store.database.session import Session, among
+from lineage_store.store.database.sql import Session, among
 from lineage_store.store.schema.tables import payload_sample, series
 
 READ_FROM_FILES = tuple(plugin.name for plugin in PLUGINS if not plugin.has_value)

@@ -25,8 +25,7 @@ from lineage_store.errors import LineageParamTypeError, SampleNotFoundError
 from lineage_store.plain_values import LARGEST_INTEGER, LEAST_INTEGER
 from lineage_store.plugins import BY_NAME, SCALAR
 from lineage_store.query.table import Column, Table, imported
-from lineage_store.store.database.session import Query, Session
-from lineage_store.store.database.sql import listed_rows, one_of_rows
+from lineage_store.store.database.sql import Query, Session, listed_rows, one_of_rows
 from lineage_store.store.schema.tables import (
     CURRENT_FILE,
     log_file,

@@ -37,7 +37,7 @@ from lineage_store.server.refusals import problem_kind
 from lineage_store.texts import to_stored
 
 if TYPE_CHECKING:
-    from lineage_store.api.reports import ChangePage, Follower
+    from lineage_store.api.reports import ChangeFollower, ChangePage
     from lineage_store.server.asking import Asker
 
 
@@ -146,7 +146,7 @@ class Watcher:
         """The loop of the clients."""
         self._looking = threading.Lock()
         """Guards polling; the fields below it are used only while holding it."""
-        self._follower: Follower | None = None
+        self._follower: ChangeFollower | None = None
         self._thread: threading.Thread | None = None
         self._made, self._trouble = 0, ""
 
@@ -271,7 +271,7 @@ class Watcher:
                 )
             return True
 
-    def _look(self, follower: Follower) -> None:
+    def _look(self, follower: ChangeFollower) -> None:
         for answer in follower.look():
             self._make(_of_changes(answer))
         self._tell_state("")

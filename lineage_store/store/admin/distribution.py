@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from lineage_store.errors import LineageStoreError
 from lineage_store.findings import THE_STORE, Finding, finding
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import attestation, partitions, upgrade
 from lineage_store.store.schema.tables import SAMPLE_TABLES
 

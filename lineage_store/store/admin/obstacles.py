@@ -17,7 +17,7 @@ from lineage_store.program import command_of
 from lineage_store.store.database.connections import WAL_KEPT_BYTES
 from lineage_store.store.database.db import reading, sqlite_path
 from lineage_store.store.database.failures import ONLY_READS, locked_remedy, of_disk, readers_of, writer_of
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 # A setting of the role is no obstacle: the role may be an analyst's, who is meant to read only.
 _READS_ONLY = text("""

@@ -22,7 +22,7 @@ from sqlalchemy.schema import SetTableComment
 from lineage_store.errors import Cause, DatabaseUnavailableError, LineageStoreError
 from lineage_store.store.admin import distribution
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import attestation, descriptions, partitions, upgrade
 from lineage_store.store.schema.partitions import NOTING_BODIES, SAMPLE_KEY, SAMPLE_TABLES
 from lineage_store.store.schema.tables import metadata

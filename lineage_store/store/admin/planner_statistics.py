@@ -14,7 +14,7 @@ from sqlalchemy import Engine, Table, text
 
 from lineage_store.store.admin.distribution import has_citus
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import SAMPLE_TABLES, metadata
 
 MANY_EVENTS = 50_000

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from lineage_store.errors import LineageStoreError, PermissionDeniedError
 from lineage_store.store.database.db import reading, writing
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import STATISTICS, metadata
 from lineage_store.store.schema.upgrade import VERSION_TABLE

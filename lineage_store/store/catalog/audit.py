@@ -13,7 +13,7 @@ from sqlalchemy import Row, Select, case, func, select
 
 from lineage_store.finding_kinds import KINDS
 from lineage_store.store.database.db import Page
-from lineage_store.store.database.session import Session, among
+from lineage_store.store.database.sql import Session, among
 from lineage_store.store.records import FileKey
 from lineage_store.store.schema.tables import (
     SAMPLES_OF,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Select
 
-    from lineage_store.store.database.session import Session
+    from lineage_store.store.database.sql import Session
 
     JobLike: TypeAlias = "PathLike | tuple[PathLike, str] | _Row | _Resolved | JobUrl | JobRef | JobName"
     JobsLike: TypeAlias = "Iterable[JobLike] | _Table"
@@ -446,8 +446,7 @@ def _train_id(text: str) -> str:
 
 
 def _rows(session: Session, what: str, **wanted: Iterable[object]) -> Sequence[Any]:
-    from lineage_store.store.database.session import Query
-    from lineage_store.store.database.sql import listed
+    from lineage_store.store.database.sql import Query, listed
 
     dialect = session.kind
     return session.rows(

@@ -33,8 +33,7 @@ from lineage_store.plain_values import LARGEST_INTEGER
 from lineage_store.states import FILE_TRANSITIONS, FileEvent, FileState, JobEvent, JobState
 from lineage_store.store import clock
 from lineage_store.store.database.db import UNPAGED, Page
-from lineage_store.store.database.session import Query, Session, among, among_rows, upsert
-from lineage_store.store.database.sql import total
+from lineage_store.store.database.sql import Query, Session, among, among_rows, total, upsert
 from lineage_store.store.leases import ALL, Shards
 from lineage_store.store.records import FileKey, KnownFile, NewFile, relative_path
 from lineage_store.store.schema import partitions

@@ -37,8 +37,7 @@ from lineage_store.findings import Finding, finding
 from lineage_store.plugins import SCALAR
 from lineage_store.states import JobState
 from lineage_store.store import clock
-from lineage_store.store.database.session import Session
-from lineage_store.store.database.sql import UtcTime, total
+from lineage_store.store.database.sql import Session, UtcTime, total
 from lineage_store.store.leases import ALL, Shards
 from lineage_store.store.schema.tables import (
     ANNOTATED,

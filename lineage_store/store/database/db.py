@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Select, event
 from sqlalchemy.engine import URL, make_url
@@ -34,11 +36,12 @@ from lineage_store.errors import (
     ReadOnlyStoreError,
 )
 from lineage_store.store.database import connections
-from lineage_store.store.database.cancelling import cancellable
 from lineage_store.store.database.failures import cause_of, is_damage
-from lineage_store.store.database.session import Session
-from lineage_store.store.database.sql import driver_errors, share_compiled
+from lineage_store.store.database.sql import Session, driver_errors, share_compiled
 from lineage_store.texts import shown, shown_url, without_passwords
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _WRITE, _SYNCED = "lineage_store_write", "lineage_store_synced"
 _READ_ONLY = "lineage_store_read_only"
@@ -323,3 +326,69 @@ def check_count(name: str, value: object, *, least: int = 1, most: int = _MOST_R
 
 
 UNPAGED = Page()
+
+
+# ---- A question whose answer nobody waits for any more is cancelled: from another thread, its running statement fails
+# like one that takes too long. Its connections are not used again, because a cancellation may reach the server late.
+
+
+class Cancellation:
+    """The handle to cancel one question."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: list[Any] = []
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the question's running statement, from another thread, and let it run no other statement."""
+        with self._lock:
+            self._cancelled.set()
+            for connection in self._connections:
+                end = connection.interrupt if hasattr(connection, "interrupt") else connection.cancel
+                end()
+
+    @contextmanager
+    def covers(self) -> Iterator[None]:
+        """Make this handle cancel what the block runs."""
+        before = _CURRENT.set(self)
+        try:
+            yield
+        finally:
+            _CURRENT.reset(before)
+
+    @contextmanager
+    def _watches(self, connection: Connection) -> Iterator[None]:
+        driver = connection.connection.dbapi_connection
+        with self._lock:
+            self._require_somebody()
+            self._connections.append(driver)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections.remove(driver)
+                if self._cancelled.is_set():
+                    connection.invalidate()
+        self._require_somebody()
+
+    def _require_somebody(self) -> None:
+        if self._cancelled.is_set():
+            raise DatabaseUnavailableError("The client no longer waits for this answer.", cause=Cause.TIMEOUT)
+
+
+_CURRENT: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
+
+
+@contextmanager
+def cancellable(connection: Connection) -> Iterator[None]:
+    """End the block's statements on `connection` when the current question is cancelled.
+
+    Raises DatabaseUnavailableError with the cause "timeout" if the question was cancelled before or meanwhile.
+    """
+    current = _CURRENT.get()
+    if current is None:
+        yield
+        return
+    with current._watches(connection):
+        yield

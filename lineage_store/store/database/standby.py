@@ -17,7 +17,7 @@ from sqlalchemy import Engine, Row
 from lineage_store.errors import DatabaseUnavailableError
 from lineage_store.findings import THE_STANDBY, Finding, finding
 from lineage_store.store.database.db import last_write, note_write, reading, safe_url
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 
 WRITTEN = """
 SELECT pg_wal_lsn_diff(

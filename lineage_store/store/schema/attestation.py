@@ -23,7 +23,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from lineage_store.errors import Cause, PermissionDeniedError
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import descriptions, partitions
 from lineage_store.store.schema.tables import STATISTICS, exists_on, metadata
 from lineage_store.store.schema.views import VIEWS

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import DDL, Column, text
 from sqlalchemy.dialects import postgresql
 
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema.tables import metadata
 from lineage_store.store.schema.views import VIEWS
 

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from sqlalchemy import text
 from sqlalchemy.schema import SetTableComment
 
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import descriptions, tables
 
 SAMPLE_TABLES = tuple(table.name for table in tables.SAMPLE_TABLES)

@@ -34,7 +34,7 @@ from lineage_store.errors import (
 from lineage_store.store.database.connections import APPLICATION_ID
 from lineage_store.store.database.db import is_read_only, open_engine, reading, safe_url, sqlite_path, writing
 from lineage_store.store.database.failures import was_a_store
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.schema import attestation, descriptions
 from lineage_store.store.schema.attestation import Attested
 

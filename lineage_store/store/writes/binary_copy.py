@@ -19,7 +19,7 @@ import numpy as np
 from sqlalchemy import BigInteger, ColumnElement, Integer, Table, func, literal_column, select
 from sqlalchemy.types import Float
 
-from lineage_store.store.database.session import Session, copied, copying
+from lineage_store.store.database.sql import Session, copied, copying
 from lineage_store.store.records import Block, Column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)

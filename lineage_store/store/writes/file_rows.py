@@ -33,7 +33,7 @@ from sqlalchemy import (
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.states import FILE_STATE_AFTER, FILE_TRANSITIONS, TROUBLED, FileEvent
 from lineage_store.store.catalog import registry
-from lineage_store.store.database.session import Session, among, among_rows, update_by_key
+from lineage_store.store.database.sql import Session, among, among_rows, update_by_key
 from lineage_store.store.leases import Shards
 from lineage_store.store.records import Advance, FileKey, KnownFile, relative_path
 from lineage_store.store.schema.tables import in_file, ingest_problem, log_file, series

@@ -20,8 +20,7 @@ from sqlalchemy import Row, Select, delete, insert, select, update
 
 from lineage_store.finding_kinds import KINDS, Severity
 from lineage_store.findings import Finding, RangeProblems, clipped, finding, in_turn, severity_of
-from lineage_store.store.database.session import Session, among, update_by_key, upsert
-from lineage_store.store.database.sql import listed_rows, one_of_rows
+from lineage_store.store.database.sql import Session, among, listed_rows, one_of_rows, update_by_key, upsert
 from lineage_store.store.leases import ALL, Shards
 from lineage_store.store.records import FileKey, KnownFile, relative_path
 from lineage_store.store.schema.tables import ingest_cycle, ingest_problem, ingest_total, log_file

@@ -35,8 +35,17 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from lineage_store.fields import OUTCOME
 from lineage_store.plain_values import CALENDAR_END, PLAUSIBLE_SINCE
 from lineage_store.states import JOB_TRANSITIONS, WAITING_IN, FileState, JobEvent, JobState, Outcome
-from lineage_store.store.database.session import Session, among, upsert
-from lineage_store.store.database.sql import UtcTime, instant_of, listed, one_of, total, unix_ms
+from lineage_store.store.database.sql import (
+    Session,
+    UtcTime,
+    among,
+    instant_of,
+    listed,
+    one_of,
+    total,
+    unix_ms,
+    upsert,
+)
 from lineage_store.store.leases import Shards
 from lineage_store.store.schema.tables import (
     annotation,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Row, Select, and_, case, delete, func, or_, select
 
-from lineage_store.store.database.session import Session, among, among_rows, update_by_key, upsert
+from lineage_store.store.database.sql import Session, among, among_rows, update_by_key, upsert
 from lineage_store.store.records import (
     Advance,
     DatasetGraph,

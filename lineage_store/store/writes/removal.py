@@ -34,7 +34,7 @@ from lineage_store.store import clock
 from lineage_store.store.catalog import registry
 from lineage_store.store.catalog.registry import BY_POLICY
 from lineage_store.store.catalog.retention import Expired
-from lineage_store.store.database.session import Session, among, upsert
+from lineage_store.store.database.sql import Session, among, upsert
 from lineage_store.store.schema import partitions
 from lineage_store.store.schema.tables import (
     ANNOTATED,

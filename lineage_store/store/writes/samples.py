@@ -36,8 +36,14 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from lineage_store.errors import BookmarkMovedError
 from lineage_store.store.catalog.registry import next_numbers
-from lineage_store.store.database.session import Session, among, among_rows, update_by_key
-from lineage_store.store.database.sql import listed_rows, one_of_rows
+from lineage_store.store.database.sql import (
+    Session,
+    among,
+    among_rows,
+    listed_rows,
+    one_of_rows,
+    update_by_key,
+)
 from lineage_store.store.records import FileKey, SampleColumns, SeriesName, Statistics
 from lineage_store.store.schema.tables import (
     SAMPLES_OF,

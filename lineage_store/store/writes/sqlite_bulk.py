@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Table
 
-from lineage_store.store.database.session import Session
+from lineage_store.store.database.sql import Session
 from lineage_store.store.records import Block, Column
 
 CAN_STAGE = hasattr(sqlite3.Connection, "deserialize")

@@ -17,7 +17,7 @@ import numpy as np
 from sqlalchemy import delete, select, update
 
 from lineage_store.store.catalog.retention import SeriesKey, Thinnable
-from lineage_store.store.database.session import Session, among
+from lineage_store.store.database.sql import Session, among
 from lineage_store.store.records import Floats, Integers, Statistics, statistics
 from lineage_store.store.schema.tables import (
     in_file,
