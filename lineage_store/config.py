@@ -523,7 +523,7 @@ def _is_known(variable: str) -> bool:
 
 
 def _read_file(path: Path, *, must_be_ours: bool) -> dict[str, Any]:
-    """Read a file. `must_be_ours`: raise ConfigError for what another user has put there since it was looked at."""
+    """Read a file. `must_be_ours`: raise ConfigError for what another user has put there since it was checked."""
     try:
         with path.open("rb") as file:
             if must_be_ours and not _is_ours_alone(os.fstat(file.fileno()), file.fileno()):

@@ -89,7 +89,9 @@ def grant(
         return list(wanted), [left] if left else []
 
 
-def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
+def partition(
+    settings: Settings, by_jobs: int | None, progress: Callable[[str], None] = lambda _: None
+) -> bool:
     """Partition the samples, `by_jobs` jobs in each partition, or (None) undo that. Return whether anything was to do.
 
     Readers and ingest go on meanwhile. After an interruption, the same call resumes the work. Raises LineageStoreError.
@@ -98,7 +100,7 @@ def partition(settings: Settings, by_jobs: int | None, told: Callable[[str], Non
 
     with _engine(settings) as engine:
         upgrade.check(engine)
-        return partitioning.lay_out(engine, by_jobs, told)
+        return partitioning.lay_out(engine, by_jobs, progress)
 
 
 def distribute(settings: Settings, shards: int, *, dry_run: bool = False) -> Sequence[str]:
@@ -119,7 +121,7 @@ def copy_store(
     target_url: str,
     *,
     anew: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> StoreCopy:
     """Copy a whole store into an empty database, and compare all rows. If interrupted, the same call resumes the copy.
 
@@ -130,7 +132,7 @@ def copy_store(
 
     unsafe = settings.allow_network_filesystem
     return store_copy.copy_contents(
-        source_url, target_url, anew=anew, allow_network_filesystem=unsafe, told=told
+        source_url, target_url, anew=anew, allow_network_filesystem=unsafe, progress=progress
     )
 
 
@@ -139,7 +141,7 @@ def restore(
     file: PathLike,
     *,
     replace: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> RestoredStore:
     """Restore the store from a backup; `replace`: even if the store is not empty.
 
@@ -149,7 +151,11 @@ def restore(
 
     unsafe = settings.allow_network_filesystem
     return backup.restore_backup(
-        database_url(settings), real_path(file), replace=replace, allow_network_filesystem=unsafe, told=told
+        database_url(settings),
+        real_path(file),
+        replace=replace,
+        allow_network_filesystem=unsafe,
+        progress=progress,
     )
 
 

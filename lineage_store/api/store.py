@@ -427,7 +427,7 @@ class LineageStore:
         Raises:
             LineageParamSummaryPathError: `base_dir` is no directory, cannot be listed, or overlaps with a base dir of
                 the store.
-            LeaseHeldError: a daemon (which does this work) or another ingester leads this base dir.
+            LeaseHeldError: a daemon (which does this work) or another ingester holds the lease of this base dir.
             ReadOnlyStoreError: the store is open for reading only.
             DatabaseUnavailableError: the database failed; call again, nothing is lost or duplicated.
             LineageStoreError: the disk of the base dir does not answer; call again when it does.
@@ -486,17 +486,17 @@ class LineageStore:
             scheduler.run_daemon(self.engine, wanted(given), stop, partial(again, reload) if reload else None)
 
     def backup(
-        self, file: PathLike, *, mode: int = 0o600, told: Callable[[str], None] = lambda _: None
+        self, file: PathLike, *, mode: int = 0o600, progress: Callable[[str], None] = lambda _: None
     ) -> int:
         """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
 
-        `mode`: the file's permissions; on SQLite the file is a store, which with 0o444 all users can read. `told` is
-        called with the progress on SQLite. On PostgreSQL the backup is an archive of `pg_dump -Fc`, which must be on
+        `mode`: the file's permissions; on SQLite the file is a store, which with 0o444 all users can read. On SQLite
+        `progress` is called, such as with "42%". On PostgreSQL the backup is an archive of `pg_dump -Fc`, which must be on
         the PATH. Raises LineageStoreError.
         """
         from lineage_store.operations.backup import backup
 
-        return backup(self.engine, absolute_path(file), told, mode=mode)
+        return backup(self.engine, absolute_path(file), progress, mode=mode)
 
 
 class Lineage:

@@ -2,7 +2,7 @@
 
 In: MindSpore's calls around the steps of a training. Out: log files in `summary_dir`, and checkpoints for loss
 landscapes below it. Promises: wrong arguments are refused at once; later, a value that cannot be collected is logged
-once and left out, and the training goes on; a checkpoint appears complete or not at all, and an existing one is kept,
+once and left out, and the training continues; a checkpoint appears complete or not at all, and an existing one is kept,
 so that the ranks of a distributed training can share the directory. docs/moving.md lists where the files differ from
 MindSpore's.
 """

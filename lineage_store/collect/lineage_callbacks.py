@@ -34,7 +34,7 @@ class LineageCallback(RecordingCallback):
 
     Args:
         summary_record: where to write: an open SummaryRecord, or a directory, which is made if it does not exist.
-        raise_exception: whether a failure is raised; otherwise it is logged and the training goes on.
+        raise_exception: whether a failure is raised; otherwise it is logged and the training continues.
         user_defined_info: a dict by name, stored with the lineage. Values: str, bool, int (32 bits), float or list,
         also of numpy; a nested dict, whose keys become `a/b`. A value that cannot be stored is left out.
         collect_environment: whether to store what is needed to reproduce the run, as user-defined lineage.

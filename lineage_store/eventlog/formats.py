@@ -53,7 +53,7 @@ class LogFormat:
     name: str
     """The value of `log_file.format`. Stores keep it, so it must never change."""
     naming: str
-    """The part that all names of such files have, as users are told."""
+    """The part that all names of such files have, as users see it."""
     recognise: Callable[[str], ParsedName | None]
     """Parse a file's name; None if it is no name of this format."""
     ignored_reason: Callable[[str], str | None]
@@ -135,7 +135,7 @@ def why_not_recognised(name: str) -> str:
 
 
 def naming() -> str:
-    """Return the part that a log file's name must have, as users are told."""
+    """Return the part that a log file's name must have, as users see it."""
     return " or ".join(log_format.naming for log_format in FORMATS)
 
 

@@ -118,7 +118,7 @@ def finish_discovery(
     rows_at_a_time: int,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Store which paths could not be looked at, and remove replaced generations of files in bounded transactions.
+    """Store which paths could not be read, and remove replaced generations of files in bounded transactions.
 
     `should_stop` is asked before each of those; the next discovery removes the rest. Writes nothing when nothing has
     changed, as after most discoveries. A path that several shards' ingesters met is stored by one of them.

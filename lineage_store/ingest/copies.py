@@ -5,7 +5,7 @@ place of their originals, or are read by themselves; each with what is to be rea
 with the same first bytes, device and host, one counts whose bytes are not all in another one; it is the one with the
 most bytes and, of equal ones, the one whose name the writer more likely gave. Nothing that was read is lost when an
 original vanishes, for its rows go over to a copy that has all of it. Every step is one transaction, and the next pass
-goes on behind it. Does not know the disk.
+continues after it. Does not know the disk.
 """
 
 from __future__ import annotations

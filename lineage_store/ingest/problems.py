@@ -51,7 +51,7 @@ def quarantined_file(path: str, reason: str, failed_reads: int) -> Finding:
 
 
 def path_problems(base_dir: Path, paths: Mapping[str, OSError]) -> list[Finding]:
-    """Return the findings about directories and entries that could not be looked at, with paths below the base dir."""
+    """Return the findings about directories and entries that could not be read, with paths below the base dir."""
     return [
         _unreadable("unreadable_path", relative_path(path), base_dir, from_stored(path), error)
         for path, error in paths.items()

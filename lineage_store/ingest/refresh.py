@@ -174,7 +174,7 @@ def _still_behind(
 
 
 def _age(engine: Engine, base_dir: Path) -> str:
-    """Say in words how old the store's content of a base dir is, and who leads it."""
+    """Say in words how old the store's content of a base dir is, and who holds its lease."""
     try:
         with reading(engine) as session:
             base_dir_id = registry.base_dir_id(session, paths.stored_path(base_dir)) or 0

@@ -299,7 +299,7 @@ def load_archive(
     engine: Engine,
     archive: Path,
     found: Contents,
-    told: Callable[[str], None],
+    progress: Callable[[str], None],
     *,
     before_samples: Callable[[], None],
 ) -> None:
@@ -310,9 +310,9 @@ def load_archive(
     small = [table.name for table in metadata.sorted_tables if table.name not in partitions.SAMPLE_TABLES]
     sequences = [entry for entry in found.ours if entry.kind == "SEQUENCE SET"]
     some = [*_data_of(found, small), *sequences]
-    _load(session, engine, archive, some, told)
+    _load(session, engine, archive, some, progress)
     before_samples()
-    _load(session, engine, archive, _data_of(found, partitions.SAMPLE_TABLES), told)
+    _load(session, engine, archive, _data_of(found, partitions.SAMPLE_TABLES), progress)
 
 
 def _data_of(found: Contents, tables: Sequence[str]) -> list[Entry]:
@@ -325,7 +325,7 @@ def _load(
     engine: Engine,
     archive: Path,
     wanted: Sequence[Entry],
-    told: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> None:
     if not wanted:
         return
@@ -340,7 +340,7 @@ def _load(
                 names = [_unquoted(each) for each in re.findall(_NAME, copied[2].decode())]
                 if table not in allowed or sorted(names) != sorted(metadata.tables[table].columns.keys()):
                     raise _not_of_a_store(line)
-                told(table)
+                progress(table)
                 with copying(session, metadata.tables[table], names) as sink:
                     for some in _rows(script):
                         sink.write(some)

@@ -71,11 +71,11 @@ class RestoredStore:
 
 
 def backup(
-    engine: Engine, target: Path, told: Callable[[str], None] = lambda _: None, *, mode: int = PRIVATE
+    engine: Engine, target: Path, progress: Callable[[str], None] = lambda _: None, *, mode: int = PRIVATE
 ) -> int:
     """Write a backup, replacing an older one; return its size in bytes. On LineageStoreError the older one stays.
 
-    For SQLite, `told` is called with the progress, such as "42%"; pg_dump does not report any. `mode`: the file's
+    For SQLite, `progress` is called, such as with "42%"; pg_dump does not report any. `mode`: the file's
     permissions.
     """
     path = sqlite_path(engine.url)
@@ -87,8 +87,8 @@ def backup(
         replacing(target, mode) as new,
     ):
         if path is not None:
-            _copy_file(path, new.path, told)
-            told("checking")
+            _copy_file(path, new.path, progress)
+            progress("checking")
             _check_file(new.path, target)
         else:
             client_programs.run_program(engine, "pg_dump", "--format=custom", into=new.file)
@@ -96,8 +96,8 @@ def backup(
     return target.stat().st_size
 
 
-def _copy_file(source: Path, target: Path, told: Callable[[str], None]) -> None:
-    """Copy a store, as it is at one moment, into an empty file; call `told` with the progress. Raises sqlite3.Error."""
+def _copy_file(source: Path, target: Path, progress: Callable[[str], None]) -> None:
+    """Copy a store, as it is at one moment, into an empty file; report the progress. Raises sqlite3.Error."""
     there = f"file:{quote(os.fsencode(target))}?mode=rw"  # it is never made: it could be made elsewhere, behind a link
     with (
         closing(sqlite3.connect(source, isolation_level=None)) as reader,
@@ -108,7 +108,7 @@ def _copy_file(source: Path, target: Path, told: Callable[[str], None]) -> None:
         reader.backup(
             writer,
             pages=PAGES_AT_A_TIME,
-            progress=lambda _, left, all_of_them: told(f"{1 - left / max(all_of_them, 1):.0%}"),
+            progress=lambda _, left, all_of_them: progress(f"{1 - left / max(all_of_them, 1):.0%}"),
         )
         # The copy is in WAL mode, in which a reader would have to write side files.
         writer.execute("PRAGMA journal_mode = DELETE")
@@ -120,7 +120,7 @@ def restore_backup(
     *,
     replace: bool = False,
     allow_network_filesystem: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> RestoredStore:
     """Restore the store at a URL from a backup; `replace` allows to replace existing contents.
 
@@ -140,10 +140,10 @@ def restore_backup(
         with _named(f"The store {safe_url(url)} cannot be restored from {source}", _DAMAGED):
             _refuse_other_kind(source, _SQLITE if path is not None else _ARCHIVE)
             if path is not None:
-                own, rights = _restore_file(path, source, told), tuple[str, ...]()
+                own, rights = _restore_file(path, source, progress), tuple[str, ...]()
                 upgrade.upgrade(url, allow_network_filesystem=allow_network_filesystem)
             else:
-                own, rights = _restore_database(engine, url, source, told)
+                own, rights = _restore_database(engine, url, source, progress)
         left = roles.put_limits_back(engine)
         with reading(engine) as session:
             jobs = session.value(select(func.count()).select_from(train_job))
@@ -216,14 +216,14 @@ def _refuse_laid_out(engine: Engine) -> None:
 
 
 def _has_contents(engine: Engine) -> bool:
-    """Return whether the store has a base dir. Raises LeaseHeldError while an ingester leads one."""
+    """Return whether the store has a base dir. Raises LeaseHeldError while an ingester holds its lease."""
     with reading(engine) as session:
         for number, _ in registry.stored_base_dirs(session):
             leases.last(session, number)
         return any_row(session, base_dir)
 
 
-def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> tuple[str, ...]:
+def _restore_file(path: Path, source: Path, progress: Callable[[str], None]) -> tuple[str, ...]:
     """Write the rows of a backup into a new file with tables of our own making; return what else the backup holds."""
     if path.exists() and path.samefile(source):
         raise LineageStoreError(f"{source} is the store itself.", hint="Name a backup.")
@@ -237,8 +237,8 @@ def _restore_file(path: Path, source: Path, told: Callable[[str], None]) -> tupl
         raise
     with replacing(Path(os.path.realpath(path)), PRIVATE) as new:  # the operator may have linked the store
         upgrade.make_at(_url_of(new.path), version)
-        _copy_rows(source, new.path, told)
-        told("checking")
+        _copy_rows(source, new.path, progress)
+        progress("checking")
         _check_file(new.path, source)
         _close(path)
     return found.own
@@ -248,7 +248,7 @@ def _url_of(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
-def _copy_rows(source: Path, target: Path, told: Callable[[str], None]) -> None:
+def _copy_rows(source: Path, target: Path, progress: Callable[[str], None]) -> None:
     """Copy the rows of all tables of a new SQLite file from a backup whose tables are the same."""
     with closing(sqlite3.connect(f"file:{quote(str(target))}", uri=True, isolation_level=None)) as connection:
         connections.harden(connection)
@@ -266,7 +266,7 @@ def _copy_rows(source: Path, target: Path, told: Callable[[str], None]) -> None:
         connection.execute("BEGIN")
         for done, name in enumerate(tables, 1):
             connection.execute(f'INSERT INTO main."{name}" SELECT * FROM backup."{name}"')  # noqa: S608 - ours
-            told(f"{done / len(tables):.0%}")
+            progress(f"{done / len(tables):.0%}")
         broken = connection.execute("PRAGMA main.foreign_key_check").fetchone()
         if broken is not None:
             raise sqlite3.DatabaseError(
@@ -308,7 +308,7 @@ def _close(path: Path) -> None:
 
 
 def _restore_database(
-    engine: Engine, url: str, archive: Path, told: Callable[[str], None]
+    engine: Engine, url: str, archive: Path, progress: Callable[[str], None]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write the rows of an archive into tables of our own making, in one transaction.
 
@@ -342,10 +342,10 @@ def _restore_database(
                 engine,
                 archive,
                 found,
-                told,
+                progress,
                 before_samples=lambda: partitions.ensure(session, _job_ids(session)),
             )
-            told("checking")
+            progress("checking")
     except DBAPIError as error:
         words = str(error.orig).strip().splitlines()[0]
         raise LineageStoreError(

@@ -74,7 +74,7 @@ class BaseDirs:
     def forget(self, base_dir: PathLike) -> Holdings:
         """Remove a base dir with all its jobs, remarks and labels from the store; log files stay.
 
-        Raises LeaseHeldError when an ingester leads it.
+        Raises LeaseHeldError when an ingester holds its lease.
         """
         path = self._spelling(base_dir)
         return self._known(path, forget(self._opened.engine, path, self._opened.settings))

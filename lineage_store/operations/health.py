@@ -2,7 +2,7 @@
 
 In: `Health`, the noun of `LineageStore`, takes an open store and paths as people write them; the functions take an
 engine, or a URL if the store cannot be opened. Out: status, findings, measures. They come from the store, from the
-status files of this host's daemons, and from the disk. Promises: changes nothing; all that the store tells in one
+status files of this host's daemons, and from the disk. Promises: changes nothing; all that the store reports in one
 answer is of one transaction; a database that does not answer is a measure (`is_up`), not an exception. A failure to
 write to the store cannot be recorded in the store, so daemons record it in their status files. Does not know the format
 in which monitors read measures.
@@ -168,7 +168,7 @@ def findings(
 
 
 def read_stored(session: Session, base_dir: Path | None, *, within_s: float) -> StoredHealth:
-    """Read what the store tells, in the caller's transaction."""
+    """Read what the store reports, in the caller's transaction."""
     stored = None if base_dir is None else to_stored(str(base_dir))
     return StoredHealth(
         read_findings(session, stored, within_s),
@@ -180,7 +180,7 @@ def read_stored(session: Session, base_dir: Path | None, *, within_s: float) -> 
 def complete(
     engine: Engine, base_dir: Path | None, wanted: Sequence[Path], stored: StoredHealth
 ) -> Sequence[Finding]:
-    """Return what the store told with what settings, this host's daemons and the database add to it now."""
+    """Return what the store reported with what settings, this host's daemons and the database add to it now."""
     found, known = list(stored.findings), stored.base_dirs
     if base_dir is None:
         found += [

@@ -356,7 +356,7 @@ class Notifier:
             self._look(plan)
         except (NotTakenError, DatabaseUnavailableError, DBAPIError) as error:
             self._fail(str(error))
-        except Exception as error:  # noqa: BLE001 - any failure is tried again, and must not disturb ingest
+        except Exception as error:  # noqa: BLE001 - any failure is retried, and must not disturb ingest
             self._fail(type(error).__name__)
         else:
             if self._failures:

@@ -47,7 +47,7 @@ class Reread:
     """What was read again."""
 
     tried: int
-    """Number of log files that were tried again."""
+    """Number of log files that were retried."""
     from_start: int
     """Number of them that were read from their first byte."""
     bytes_read: int = 0

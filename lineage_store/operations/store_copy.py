@@ -40,7 +40,7 @@ from lineage_store.store.schema.tables import (
 )
 from lineage_store.store.writes import binary_copy
 
-Told = Callable[[str], None]
+Reported = Callable[[str], None]
 """Is called with lines of text about the progress."""
 
 _TOLD_EACH = 1_000_000
@@ -72,7 +72,7 @@ def copy_contents(
     *,
     anew: bool = False,
     allow_network_filesystem: bool = False,
-    told: Told = lambda _: None,
+    progress: Reported = lambda _: None,
 ) -> StoreCopy:
     """Copy the store at one URL to another, which has no store, an empty store, or an unfinished or finished copy.
 
@@ -91,10 +91,10 @@ def copy_contents(
         with _changes_named(target), _snapshot(source) as snapshot:
             begun = _begin(target, target_url, _state(snapshot), anew, allow_network_filesystem)
             left = TABLES if begun else ()
-            copied = {table: _copy_table(snapshot, target, table, told) for table in left}
-            told("All rows are copied; now they are compared.")
+            copied = {table: _copy_table(snapshot, target, table, progress) for table in left}
+            progress("All rows are copied; now they are compared.")
             changed = _ANEW.format(safe_url(target_url)) if begun else _OWN_LIFE
-            rows = _compare(snapshot, target, copied.get(scalar_sample), changed, told)
+            rows = _compare(snapshot, target, copied.get(scalar_sample), changed, progress)
             led = select(func.count()).where(ingest_lease.c.expires_at > snapshot.now())
             found = StoreCopy(rows, snapshot.value(led))
         if begun:
@@ -168,13 +168,13 @@ def _clear(target: Engine) -> None:
             session.change(table.delete())
 
 
-def _copy_table(snapshot: Session, target: Engine, table: Table, told: Told) -> binary_copy.Digest:
+def _copy_table(snapshot: Session, target: Engine, table: Table, progress: Reported) -> binary_copy.Digest:
     """Copy the rows of a table that are not in the target yet; return a digest of the rows copied now."""
     with reading(target) as session:
         reached = session.value(select(_reached.c.key).where(_reached.c.name == table.name))
     count, last, digest = 0, Rows(), binary_copy.Digest(table)
     with closing(row_batches(snapshot, table, reached and json.loads(reached))) as batches:
-        found = _telling(batches, snapshot, table, "copied", told)
+        found = _reporting(batches, snapshot, table, "copied", progress)
         for first in found:
             some = chain([first], islice(found, _BATCHES - 1))
             with writing(target, synced=False) as session:  # the last transaction syncs all earlier ones
@@ -184,12 +184,12 @@ def _copy_table(snapshot: Session, target: Engine, table: Table, told: Told) -> 
                     count, last = count + len(rows), rows
                 row = {"name": table.name, "key": json.dumps(primary_key_of(table, last[-1]))}
                 session.change(upsert(session, _reached, ["name"], ["key"]), row)
-    told(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
+    progress(f"{table.name}: {count:,} rows{', the others were there' if reached else ''}.")
     return digest
 
 
-def _telling(
-    batches: Iterator[Rows], snapshot: Session, table: Table, done: str, told: Told
+def _reporting(
+    batches: Iterator[Rows], snapshot: Session, table: Table, done: str, progress: Reported
 ) -> Iterator[Rows]:
     """Pass the batches on; every million rows, report their number and the share done, estimated by the key."""
     first = next(iter(table.primary_key.columns))
@@ -200,12 +200,12 @@ def _telling(
         count += len(rows)
         if count >= next_at and isinstance(last, int):
             reached = primary_key_of(table, rows[-1])[0]
-            told(f"{table.name}: {count:,} rows {done}, about {reached / last:.0%}")
+            progress(f"{table.name}: {count:,} rows {done}, about {reached / last:.0%}")
             next_at = count + _TOLD_EACH
 
 
 def _compare(
-    snapshot: Session, target: Engine, scalars: binary_copy.Digest | None, hint: str, told: Told
+    snapshot: Session, target: Engine, scalars: binary_copy.Digest | None, hint: str, progress: Reported
 ) -> dict[str, int]:
     """Compare all rows; return their number by table. Raises LineageStoreError, with the hint, if any differ.
 
@@ -223,7 +223,7 @@ def _compare(
             closing(row_batches(snapshot, table)) as of_source,
             closing(row_batches(session, table)) as of_target,
         ):
-            compared = _telling(of_source, snapshot, table, "compared", told)
+            compared = _reporting(of_source, snapshot, table, "compared", progress)
             for ours, theirs in zip_longest(compared, of_target):
                 counts[table.name] += len(ours or ())
                 if ours != theirs:

@@ -504,7 +504,7 @@ class Walk:
     def _next_frame(self, before: int, end: int) -> int:
         """Return where the next frame begins that is whole before the bookmark `end`; `before` if it is not before.
 
-        A header that claims more than is in the buffer is looked at with twice as much, but only if it is in the first
+        A header that claims more than is in the buffer is checked with twice as much, but only if it is in the first
         half of the buffer: any number of headers may claim a long frame.
         """
         start, wanted, most = self.position + 1, self.settings.chunk_bytes, self.settings.max_frame_bytes

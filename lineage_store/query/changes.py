@@ -3,7 +3,7 @@
 `Changes` is the noun of `LineageStore`; `read_changes` does the work.
 
 In: an open store, or a read transaction, and a cursor. Out: changes in the order of each base dir's revisions, and the
-next cursor. Promises: no transaction is open between two pages; a reader who always goes on from the last cursor gets
+next cursor. Promises: no transaction is open between two pages; a reader who always continues from the last cursor gets
 every change once, in whatever order transactions commit: a base dir's revisions become visible in order
 (`store/writes/jobs.py`), and the cursor has a place for each base dir. A job that changed several times in between is
 reported once, in its present state. When the store is older than the cursor (a base dir was forgotten, a backup was
@@ -81,7 +81,7 @@ class Change:
 
     @property
     def since(self) -> str:
-        """The token with which to go on behind this change."""
+        """The token with which to continue after this change."""
         return encode(self.cursor)
 
     @property
@@ -101,7 +101,7 @@ class ChangePage:
 
     @property
     def since(self) -> str:
-        """The token with which to go on."""
+        """The token with which to continue."""
         return encode(self.cursor)
 
 
@@ -154,7 +154,7 @@ class Changes:
 
         Args:
             token: the `since` of an earlier answer, or of one of its changes; None: report everything in the store;
-                "now": report nothing yet, and return the token with which to go on.
+                "now": report nothing yet, and return the token with which to continue.
             until: a token at which to stop, for a reader who takes over from another one.
             condition: a search_condition; existing jobs that do not match it now are left out.
             limit: the most changes of one answer, 1 to 10,000; its `more` says whether further changes are waiting.

@@ -593,7 +593,7 @@ def jobs_of(leaf: Leaf) -> Select[Any]:
 
 
 _FEW = 500
-"""Up to so many matches of a comparison are looked at one by one, which takes a few milliseconds. Beginning with them
+"""Up to so many matches of a comparison are checked one by one, which takes a few milliseconds. Beginning with them
 makes the page of a rare network 600x as fast (page-selective-field-sqlite-100k), and its count 200x."""
 _SPARSE = 250
 """Up to so many matches in total, a scan of all jobs finds the newest faster than a walk in order that looks up each

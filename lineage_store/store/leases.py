@@ -36,7 +36,7 @@ from lineage_store.texts import key
 # ---- Shards: disjoint parts of a base dir's jobs, so that several ingesters can write at once, each its own shards
 # In: the number of shards, and which of them is meant. Out: whether a job or a path belongs to it, in Python and in
 # SQL. Promises: the train id and the number of shards alone decide which one shard a job is in; a path is in the
-# shard of the first directory in it. Does not know who leads a shard.
+# shard of the first directory in it. Does not know who holds which shard.
 
 
 _WITHOUT_SIGN = 2**63 - 1
@@ -126,7 +126,7 @@ def acquire(
         lasts_s: how long the lease is valid after it was acquired or confirmed.
         mode: "daemon" or "once".
         before_daemons: take the lease from a daemon too: the daemon's next write is refused.
-        spread: take the lease also from a daemon that leads at least two shards more than this holder's process.
+        spread: take the lease also from a daemon that holds at least two shards more than this holder's process.
     """
     shards = Shards(shard_count(session, base_dir_id), shard)
     if shard is not None and shard >= shards.count:
@@ -275,7 +275,7 @@ def release(session: Session, lease: Lease) -> None:
 
 
 def leader(session: Session, base_dir_id: int) -> str | None:
-    """Return the holder of the base dir's first shard that is led now; None if no shard is led."""
+    """Return the holder of the base dir's first shard that is held now; None if no shard is held."""
     rows, now = _rows(session, base_dir_id), session.now()
     return next((row.holder for row in rows if _leads(row, now)), None)
 
@@ -298,7 +298,7 @@ def _refuse_if_held(row: Row[Any], now: datetime) -> None:
 
 
 def _rows(session: Session, base_dir_id: int) -> Sequence[Row[Any]]:
-    """Return the rows of a base dir's shards in ascending order; a shard that was never led may have no row."""
+    """Return the rows of a base dir's shards in ascending order; a shard that was never held may have no row."""
     mine = ingest_lease.c.base_dir_id == base_dir_id
     shards = select(ingest_lease).join(base_dir).where(mine, ingest_lease.c.shard < base_dir.c.shards)
     return session.rows(shards.order_by(ingest_lease.c.shard))
@@ -333,7 +333,7 @@ def _locked_row(session: Session, base_dir_id: int, shard: int, *, wait: bool, s
 def _made_row(
     session: Session, base_dir_id: int, shard: int, holder: str, mode: str, now: datetime
 ) -> Row[Any]:
-    """Insert a free row for a shard that was never led, and return it; a concurrent insert makes this one wait."""
+    """Insert a free row for a shard that was never held, and return it; a concurrent insert makes this one wait."""
     free = {"holder": holder, "epoch": 0, "mode": mode, "acquired_at": now, "expires_at": now}
     inserts = upsert(session, ingest_lease, ["base_dir_id", "shard"])
     session.change(inserts, {"base_dir_id": base_dir_id, "shard": shard, **free})
@@ -343,7 +343,7 @@ def _made_row(
 
 
 def _leads_more(session: Session, leader: str, other: str, now: datetime) -> bool:
-    """Return whether `leader`'s process leads at least two shards more than `other`'s (an undivided base dir: one)."""
+    """Return whether `leader`'s process holds at least two shards more than `other`'s (an undivided base dir: one)."""
     led = (
         select(ingest_lease.c.holder)
         .join(base_dir)

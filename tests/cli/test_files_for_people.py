@@ -178,7 +178,7 @@ def test_who_swaps_the_directory_of_a_backup_leads_it_nowhere(
 
     with LineageStore(on_sqlite) as store:
         try:
-            store.backup(tmp_path / "out" / "a.db", told=swap)
+            store.backup(tmp_path / "out" / "a.db", progress=swap)
         except LineageStoreError:
             assert not (tmp_path / "away" / "a.db").exists()
     assert untouched(victim)

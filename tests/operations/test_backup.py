@@ -138,10 +138,10 @@ def test_a_backup_says_how_far_it_is_and_is_of_one_moment_while_the_store_is_wri
             far.append(told)
             store.job((base_dir, "./job_1")).annotate(remark=f"{len(far)}")
 
-        store.backup(to, told=write)
+        store.backup(to, progress=write)
     assert len(far) > 3
     assert far[-2:] == ["100%", "checking"]
-    assert restore_backup(f"sqlite:///{tmp_path}/new.db", to, told=restored.append).jobs == 3
+    assert restore_backup(f"sqlite:///{tmp_path}/new.db", to, progress=restored.append).jobs == 3
     assert restored[-2:] == ["100%", "checking"]
     with closing(sqlite3.connect(tmp_path / "new.db")) as connection:
         assert connection.execute("SELECT count(*) FROM annotation").fetchone() == (0,)
@@ -390,10 +390,10 @@ def kill(event, arguments):
         if steps_left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-from lineage_store.operations.backup import restore
+from lineage_store.operations.backup import restore_backup
 from lineage_store.store.schema import upgrade
 sys.addaudithook(kill)
-restore(sys.argv[1], Path(sys.argv[2]), replace=True)
+restore_backup(sys.argv[1], Path(sys.argv[2]), replace=True)
 """
 
 

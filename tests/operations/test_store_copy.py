@@ -109,7 +109,7 @@ def test_every_row_is_in_the_copy_and_ids_go_on_from_there(
 ) -> None:
     target, told = new_url(target_kind), []  # type: ignore[var-annotated]
     before = rows_of(source)
-    copied = copy_contents(source, target, told=told.append)
+    copied = copy_contents(source, target, progress=told.append)
     assert rows_of(target) == rows_of(source) == before
     assert copied.rows == {name: len(rows) for name, rows in before.items()}
     assert copied.rows["scalar_sample"] == 4 + 7 * 7
@@ -172,7 +172,7 @@ def test_a_copy_that_came_to_its_end_in_a_killed_process_is_told_as_whole(
 ) -> None:
     target, told = new_url(target_kind), list[str]()
     first = copy_contents(source, target)
-    assert copy_contents(source, target, told=told.append) == first
+    assert copy_contents(source, target, progress=told.append) == first
     assert told == ["All rows are copied; now they are compared."]
     with writing(opened(target, request)) as session:
         session.change(text("DELETE FROM annotation"))
@@ -220,7 +220,7 @@ def test_the_last_transaction_of_a_copy_that_was_killed_is_waited_for(
     """The server commits it, when it comes to that, after the process is gone."""
     target = new_url("postgresql")
     with pytest.raises(InterruptedByHandError):
-        copy_contents(source, target, told=interrupted)
+        copy_contents(source, target, progress=interrupted)
     with ThreadPoolExecutor() as threads:
         with writing(opened(target, request)) as session:
             session.change(text("UPDATE unfinished_copy SET key = key"))
@@ -247,7 +247,7 @@ def test_a_source_that_has_changed_between_two_runs_is_copied_anew(
 ) -> None:
     target = new_url(target_kind)
     with pytest.raises(InterruptedByHandError):
-        copy_contents(source, target, told=interrupted)
+        copy_contents(source, target, progress=interrupted)
     Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "new")
     with LineageStore(source) as store:
         store.ingest(tmp_path / "base")
@@ -280,7 +280,7 @@ def test_rows_that_differ_are_named(
 ) -> None:
     target = new_url(target_kind)
     with pytest.raises(InterruptedByHandError):
-        copy_contents(source, target, told=interrupted)
+        copy_contents(source, target, progress=interrupted)
     with writing(opened(target, request)) as session:
         session.change(text("UPDATE train_job SET host = 'elsewhere' WHERE train_id = './job_3'"))
         number = session.value(text("SELECT id FROM train_job WHERE train_id = './job_3'"))
@@ -334,7 +334,7 @@ def test_what_is_written_while_it_is_copied_is_not_in_the_copy(
             Log().version().scalar(1, "loss", 1.0).write_summary(tmp_path / "base" / "new")
             ingest(engine, tmp_path / "base")
 
-    copy_contents(source, target, told=ingested)
+    copy_contents(source, target, progress=ingested)
     assert rows_of(target) == before
     assert rows_of(source) != before
     with LineageStore(target) as store:
@@ -351,7 +351,7 @@ def test_batches_are_bounded_and_told_with_about_how_far_they_are(
     monkeypatch.setattr(store_copy, "_TOLD_EACH", 20)
     told: list[str] = []
     target = new_url(target_kind)
-    copy_contents(source, target, told=told.append)
+    copy_contents(source, target, progress=told.append)
     compared = ["scalar_sample: 20 rows compared, about 56%", "scalar_sample: 40 rows compared, about 89%"]
     assert [each for each in told if each.startswith("scalar_sample")] == [
         "scalar_sample: 20 rows copied, about 56%",

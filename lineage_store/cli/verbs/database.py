@@ -171,7 +171,7 @@ def copy_verb(session: CliSession, source: str, target: str, anew: bool) -> None
     session.warn_of_passwords(source, target)
     settings = session.settings().settings
     with session.working("Copying"):
-        found = administration.copy_store(settings, source, target, anew=anew, told=session.note)
+        found = administration.copy_store(settings, source, target, anew=anew, progress=session.note)
     if found.leaders:
         session.note(
             "An ingester holds the lease of FROM: what it wrote since this began is not in TO; ingest there reads it "
@@ -261,7 +261,7 @@ def backup_verb(session: CliSession, file: str, mode: str) -> None:
     """
     permissions = _octal(mode)
     with session.open_store(writes=True) as store, session.working("Backing up") as far:
-        size = store.backup(file, mode=permissions, told=far)
+        size = store.backup(file, mode=permissions, progress=far)
     click.echo(f"{file}: {size:,} bytes.")
 
 
@@ -299,7 +299,7 @@ def restore_verb(session: CliSession, file: str, replace: bool) -> int:
 
     settings = session.settings().settings
     with session.working("Restoring") as far:
-        found = administration.restore(settings, file, replace=replace, told=far)
+        found = administration.restore(settings, file, replace=replace, progress=far)
     click.echo(f"{administration.store_url_shown(settings)} holds {found.jobs:,} jobs again.")
     if found.last_ingest_at is not None:
         since = f"{found.last_ingest_at:%Y-%m-%d %H:%M:%S} UTC"

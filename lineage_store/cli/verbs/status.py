@@ -96,7 +96,7 @@ def status_verb(
         with session.open_store() as store:
             found = store.health.status(base_dir, problems=problems)
             passes = store.health.cycles(base_dir, limit=cycles) if cycles else None
-            told = _Told(
+            checked = _Checked(
                 store.opened.url,
                 found,
                 daemons,
@@ -112,9 +112,9 @@ def status_verb(
         write_json({"unavailable": unavailable, "daemons": list(map(asdict, daemons))})
         return error.exit_code
     if as_json:
-        write_json(told.as_json())
+        write_json(checked.as_json())
     else:
-        told.print(session)
+        checked.print(session)
     return 0
 
 
@@ -169,7 +169,7 @@ def _check(session: CliSession, base_dir: str | None, within_s: float, as_json: 
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Checked:
     """What `status` prints about a store that answers."""
 
     url: str

@@ -1,1 +1,1 @@
-"""The process that follows base dirs until it is told to end."""
+"""The process that follows base dirs until it is asked to end."""

@@ -257,7 +257,7 @@ class Follower:
         """Acquire the lease of the shard. Raises LeaseHeldError.
 
         So that shards spread over the daemons, a follower whose last try did not fail may take the lease from a daemon
-        that leads at least two shards more than this one.
+        that holds at least two shards more than this one.
         """
         may_spread = self._fit and _SPREADING.acquire(blocking=False)
         try:

@@ -1,7 +1,7 @@
 """The daemon's main loop: APScheduler calls the followers, a watchdog watches both, signals stop it or reload settings.
 
 In: an engine, base dirs, settings. Out: a status file while the daemon runs, and messages to systemd (sd_notify(3)); on
-SIGTERM or SIGINT, `run_daemon` finishes the current transactions and returns; on SIGHUP it goes on with new settings.
+SIGTERM or SIGINT, `run_daemon` finishes the current transactions and returns; on SIGHUP it continues with new settings.
 Promises: one base dir does not wait for another; a tick never overlaps with the one before; the wall clock may be set
 at any time; a follower whose base dir and settings did not change works on, and one with new settings begins once all
 old ones of its base dir are closed; a follower that makes no progress ends the process with exit code STANDSTILL, for

@@ -41,7 +41,7 @@ from lineage_store.store.records import (
 )
 
 FEWEST_TOGETHER = 32
-"""After damage the fast path is tried again only after this many good frames: where every other frame is damaged, it
+"""After damage the fast path is retried only after this many good frames: where every other frame is damaged, it
 would be started for a single frame each time."""
 LOOK_AHEAD = 2
 """A buffer this many times as long as the longest frame contains every frame that begins in its first half."""

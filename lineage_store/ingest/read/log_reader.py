@@ -121,7 +121,7 @@ def bytes_before(log: OpenLogFile, file: KnownFile) -> tuple[bytes, bool]:
 
 
 def _has_grown_thinned(file: KnownFile, sight: FileSight) -> bool:
-    """Whether a file whose samples were thinned has grown since it was last looked at."""
+    """Whether a file whose samples were thinned has grown since it was last checked."""
     return file.thinned and sight.size_bytes > file.byte_offset and sight.stat_stamp != file.stat_stamp
 
 

@@ -390,7 +390,7 @@ _NICENESS = 10
 class SlowFiles:
     """The slow files of a base dir. No call waits for one, though `begin` may wait for the process to start.
 
-    A file that fails here too is tried again after a rest that grows with each failure.
+    A file that fails here too is retried after a rest that grows with each failure.
     """
 
     def __init__(self, settings: Settings) -> None:

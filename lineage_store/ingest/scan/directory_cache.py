@@ -205,7 +205,7 @@ def _lacks_any(changes: Iterable[PathChange]) -> bool:
 
 
 def _incomplete(found: FoundFiles) -> set[str]:
-    """The directories that could not be listed, or in which an entry could not be looked at."""
+    """The directories that could not be listed, or in which an entry could not be read."""
     return {path if path in found.directories else _parent(path) for path in found.unreadable}
 
 

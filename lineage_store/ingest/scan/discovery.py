@@ -1,7 +1,7 @@
 """The search for log files below a base dir, and how the files found compare with those known.
 
 In: a base dir, or some of its jobs; the known files, by path. Out: the files found, in order; what was ignored and why;
-what could not be looked at; part by part, however many there are; one change per path. Promises: an unreadable or
+what could not be read; part by part, however many there are; one change per path. Promises: an unreadable or
 vanishing directory does not affect others; directories of snapshots and of deleted files are passed over, unless the
 base dir is or lies in one; symbolic links are not followed unless allowed, and never out of the base dir; whether a
 file is still the same one is decided by digests of its first bytes (fingerprint) and of those before the bookmark
@@ -63,7 +63,7 @@ class FoundFiles:
     files: list[FoundFile] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     unreadable: dict[str, OSError] = field(default_factory=dict)
-    """By their paths, the directories and entries that could not be looked at."""
+    """By their paths, the directories and entries that could not be read."""
     directories: dict[str, int] = field(default_factory=dict)
     """The change time, in ns, of every directory that was listed, taken before listing; 0 where the listing failed."""
     owners: dict[str, int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class FoundFiles:
     """The last directory of this part; None where no part follows."""
 
     def hides(self, train_id: str, name: str) -> bool:
-        """Whether a file may exist though it was not found, because its place could not be looked at."""
+        """Whether a file may exist though it was not found, because its place could not be read."""
         if not self.unreadable:
             return False
         steps = accumulate(f"{train_id.rstrip('/')}/{name}".split("/"), "{}/{}".format)

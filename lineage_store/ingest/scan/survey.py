@@ -1,7 +1,7 @@
 """The comparison of a base dir with the store, before anything is read into it. Writes nothing.
 
 In: a base dir, what to look at in it, and the database. Out: `Survey`s: log files that are new, that are to be opened,
-or that are missing; or an `IngestPlan` for people. Promises: a file that could not be looked at counts neither as
+or that are missing; or an `IngestPlan` for people. Promises: a file that could not be read counts neither as
 changed nor as missing; of a whole base dir, `survey` holds some thousand files in memory at a time. Does not know
 leases, nor what is done with the files.
 """
@@ -65,7 +65,7 @@ class Survey:
     """What is to be done in a base dir, or in a part of one."""
 
     unreadable: Mapping[str, OSError] = field(default_factory=dict)
-    """The paths that could not be looked at, in all parts so far."""
+    """The paths that could not be read, in all parts so far."""
     counts: Counts = field(default_factory=Counts)
     """How much was found; the numbers of what was read are 0."""
     new: Sequence[NewFile] = ()

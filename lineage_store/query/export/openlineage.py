@@ -96,7 +96,7 @@ def _events(job: Row, parts: Sequence[dict[int, list[Row]]], is_whole: bool) -> 
 
 
 def _end(job: Row, is_whole: bool) -> str | None:
-    """Return the type of the event that ends the run; None while the run goes on."""
+    """Return the type of the event that ends the run; None while the run continues."""
     if job["outcome"] is not None or job["state"] in (JobState.LIVE, JobState.READING):
         return _ENDS.get(job["outcome"])
     return "COMPLETE" if is_whole and job["state"] != JobState.STALLED else "ABORT"

@@ -71,7 +71,7 @@ Since = Annotated[str | None, Query(description="Token of an earlier answer; now
 async def list_changes(
     ask: Ask, since: Since = None, limit: Annotated[int, Query(ge=1, le=MOST_CHANGES)] = 500
 ) -> Response:
-    """What has changed since a token, and the token to go on with; without one, everything there is.
+    """What has changed since a token, and the token to continue with; without one, everything there is.
 
     `GET /api/v1/events` streams the same as Server-Sent Events: docs/changes.md.
     """

@@ -64,7 +64,7 @@ def made_payload(source: PayloadSource, step: int, form: str, part: str) -> Cont
 
 
 def _of_graph(graph: Mapping[str, Any]) -> bytes:
-    """Return a graph as JSON. Few have NaN or names that are no Unicode, for which each of its values is looked at."""
+    """Return a graph as JSON. Few have NaN or names that are no Unicode, for which each of its values is checked."""
     try:
         return json.dumps(graph, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Partition the sample tables by job, or undo that, while readers and ingest go on.
+"""Partition the sample tables by job, or undo that, while readers and ingest continue.
 
 In: an engine, and the number of jobs per partition (None: no partitions). Out: sample tables with that layout.
 How: a table `…_next` with the wanted layout is filled beside each table in use, some jobs per transaction; triggers
@@ -46,13 +46,13 @@ _NEXT_JOBS = text(
 _STARTS = "SELECT DISTINCT job_id / {jobs} * {jobs} FROM ({source}) those ORDER BY 1"
 
 
-def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = lambda _: None) -> bool:
+def lay_out(engine: Engine, by_jobs: int | None, progress: Callable[[str], None] = lambda _: None) -> bool:
     """Partition the sample tables, `by_jobs` jobs per partition, or (None) undo that; return whether they were changed.
 
     Raises LineageStoreError if it is impossible: on SQLite, in a distributed store, or with partitions of another size.
 
     Args:
-        told: called with a line of text about the progress.
+        progress: called with a line of text about the progress.
     """
     if engine.dialect.name != "postgresql":
         raise LineageStoreError(
@@ -77,10 +77,10 @@ def lay_out(engine: Engine, by_jobs: int | None, told: Callable[[str], None] = l
             _clear(session)
             _begin(session, by_jobs)
     for table in SAMPLE_TABLES:
-        _fill(engine, table, by_jobs, told)
+        _fill(engine, table, by_jobs, progress)
     pause_s = LOCK_WAIT_MS / 1000
     while not _is_finished(engine, by_jobs):
-        told("A session has the samples in use for long: the new tables take their place when it ends.")
+        progress("A session has the samples in use for long: the new tables take their place when it ends.")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 10.0)
     with _step(engine) as session:
@@ -176,7 +176,7 @@ def _begin(session: Session, by_jobs: int | None) -> None:
         _make_partitions(session, table, by_jobs, "SELECT 0 AS job_id")
 
 
-def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str], None]) -> None:
+def _fill(engine: Engine, table: str, by_jobs: int | None, progress: Callable[[str], None]) -> None:
     """Copy the samples in the order of job ids, starting behind the last job that an earlier run has copied."""
     with reading(engine) as session:
         done = session.value(f"SELECT coalesce(max(job_id), 0) FROM {table}_next")
@@ -191,7 +191,7 @@ def _fill(engine: Engine, table: str, by_jobs: int | None, told: Callable[[str],
             there = "EXISTS (SELECT FROM train_job WHERE id = job_id)"
             session.change(f"INSERT INTO {table}_next SELECT * {some} AND {there} ORDER BY {SAMPLE_KEY}")
         done = last
-        told(f"{table}: copied up to job {last:,} of {greatest:,}, about {last / greatest:.0%}.")
+        progress(f"{table}: copied up to job {last:,} of {greatest:,}, about {last / greatest:.0%}.")
 
 
 def _bring_over(session: Session, table: str, by_jobs: int | None) -> int:

@@ -52,7 +52,7 @@ def move_bookmarks(session: Session, advances: Sequence[Advance]) -> None:
 
 
 def note_sizes(session: Session, sizes: Sequence[tuple[KnownFile, int]], now: datetime) -> None:
-    """Note the sizes of log files that have grown since they were last looked at, and wait to be read."""
+    """Note the sizes of log files that have grown since they were last checked, and wait to be read."""
     rows = [
         {"of_job_id": file.job_id, "of_file_no": file.file_no, "size": size, "at": now}
         for file, size in sizes
