@@ -490,9 +490,9 @@ class LineageStore:
     ) -> int:
         """Write a backup of the store from one snapshot, check it, replace an older one; return its size in bytes.
 
-        `mode`: the file's permissions; on SQLite the file is a store, which with 0o444 all users can read. On SQLite
-        `progress` is called, such as with "42%". On PostgreSQL the backup is an archive of `pg_dump -Fc`, which must be on
-        the PATH. Raises LineageStoreError.
+        `mode`: the file's permissions; on SQLite the file is a store, which with 0o444 all users can read, and
+        `progress` is called with such as "42%". On PostgreSQL the backup is an archive of `pg_dump -Fc`, which must be
+        on the PATH. Raises LineageStoreError.
         """
         from lineage_store.operations.backup import backup
 
