@@ -14,9 +14,8 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from lineage_store import paths as beneath
 from lineage_store.findings import Finding, finding
-from lineage_store.paths import LinkError, OpenBaseDir
+from lineage_store.paths import LinkError, OpenBaseDir, opened
 from lineage_store.store.records import KnownFile, relative_path
 from lineage_store.texts import from_stored, to_stored
 
@@ -39,7 +38,7 @@ def missing_files(
 
     Raises OSError when the base dir cannot be opened.
     """
-    with beneath.opened(base_dir, follow_symlinks=follow_symlinks) as root:
+    with opened(base_dir, follow_symlinks=follow_symlinks) as root:
         return {file: _missing(root, relative_path(file.train_id, file.name)) for file in files}
 
 
@@ -84,7 +83,7 @@ def me() -> str:
 def _unreadable(kind: str, subject: str, base_dir: Path, path: str, error: OSError) -> Finding:
     case = _CASES.get(error.errno or 0, "")
     try:
-        with beneath.opened(base_dir) as root:
+        with opened(base_dir) as root:
             access = _access(root.status(path))
     except OSError:
         access = ""

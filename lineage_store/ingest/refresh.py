@@ -23,9 +23,8 @@ from lineage_store.errors import (
     LeaseLostError,
     LineageParamSummaryPathError,
 )
-from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest import pipeline
-from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import hold_lease, register
 from lineage_store.ingest.pipeline import Ingester, ingest
 from lineage_store.ingest.scan.directory_cache import DirectoryCache, new_cache
 from lineage_store.ingest.scan.survey import Scope, Survey, find_files, survey, survey_changes
@@ -103,7 +102,7 @@ def _refresh(
 
 def _read_lineage(engine: Engine, base_dir: Path, settings: Settings, only: Collection[str] | None) -> None:
     """Acquire the lease only when something has changed; of a whole base dir, a cache shows that at little cost."""
-    base_dir_id = base_dirs.register(engine, base_dir)
+    base_dir_id = register(engine, base_dir)
     with reading(engine) as session:
         last = leases.last(session, base_dir_id)
     scope = Scope(engine, base_dir, base_dir_id, settings, LINEAGE)

@@ -18,8 +18,7 @@ from sqlalchemy import Engine
 
 from lineage_store.config import Settings
 from lineage_store.errors import LineageParamSummaryPathError
-from lineage_store.ingest import lease as leasing
-from lineage_store.ingest.lease import hold_lease
+from lineage_store.ingest.lease import drop_empty_neighbours, hold_lease, refuse_unfit
 from lineage_store.ingest.retention import remove_rows
 from lineage_store.ingest.scan.survey import all_known_files
 from lineage_store.paths import PathLike, absolute_path, real_path, stored_path
@@ -113,7 +112,7 @@ def plan(engine: Engine, base_dir_id: int, old: Path, new: Path) -> Move:
     with reading(engine) as session:
         _refuse_known(session, base_dir_id, old, new)
         holdings = removal.count_holdings(session, [base_dir_id])
-    leasing.refuse_unfit(engine, new, besides=base_dir_id)
+    refuse_unfit(engine, new, besides=base_dir_id)
     files, absent = _compared(engine, base_dir_id, new)
     return Move(str(old), str(new), holdings, files, len(absent), next(iter(absent), None))
 
@@ -137,7 +136,7 @@ def move(
         leases.confirm(session, lease)
         _refuse_known(session, base_dir_id, old, new)
         removal.rename(session, base_dir_id, stored_path(old), stored_path(new))
-        leasing.drop_empty_neighbours(session, new)
+        drop_empty_neighbours(session, new)
     return planned
 
 

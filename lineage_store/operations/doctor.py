@@ -29,9 +29,9 @@ from lineage_store.store import leases
 from lineage_store.store.admin import distribution, obstacles
 from lineage_store.store.admin.roles import writing_functions_of_readers
 from lineage_store.store.catalog import audit, registry, retention
-from lineage_store.store.database import standby as replay
 from lineage_store.store.database.connections import look_for_damage
 from lineage_store.store.database.db import open_engine, reading, safe_url, sqlite_path
+from lineage_store.store.database.standby import read_replay
 from lineage_store.store.schema import partitions, upgrade
 from lineage_store.store.schema.attestation import Attested
 from lineage_store.texts import from_stored
@@ -188,7 +188,7 @@ def _server(engine: Engine) -> Iterator[Finding]:
 
 def _standby(engine: Engine, url: str) -> Finding:
     with _opened(url) as standby:
-        found = replay.read_replay(engine, standby, within_s=STANDBY_LAGS_S)
+        found = read_replay(engine, standby, within_s=STANDBY_LAGS_S)
     return found.finding or _ok(THE_STANDBY, f"{found}.")
 
 

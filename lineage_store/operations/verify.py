@@ -28,9 +28,15 @@ from lineage_store.eventlog.formats import FrameFinder, LogFormat, format_of
 from lineage_store.eventlog.tfrecord import Frame, NeedData
 from lineage_store.eventlog.values import EventDecodeError, LineageEvent, PayloadValue, ScalarValue
 from lineage_store.findings import Finding, finding
-from lineage_store.ingest.decode import rows as bounds
 from lineage_store.ingest.decode.lineage_fold import fold
-from lineage_store.ingest.decode.rows import LOOK_AHEAD
+from lineage_store.ingest.decode.rows import (
+    LOOK_AHEAD,
+    OversizedEventError,
+    before_decoding,
+    content_within,
+    metrics_within,
+    of_event,
+)
 from lineage_store.ingest.problems import unreadable_file
 from lineage_store.ingest.read.log_reader import OpenLogFile, digest, open_log_file
 from lineage_store.ingest.scan.discovery import path_of
@@ -553,15 +559,15 @@ class Walk:
     def _is_oversized(self, frame: Frame) -> bool:
         """Return whether an event is beyond a bound of the present settings."""
         try:
-            bounds.before_decoding(self.format, self.kind, frame.payload, self.settings)
+            before_decoding(self.format, self.kind, frame.payload, self.settings)
             for value in self.format.decode(frame.payload, self.kind):
                 if isinstance(value, LineageEvent):
-                    bounds.of_event(value, self.settings)
-                    bounds.content_within(value, self.settings)
+                    of_event(value, self.settings)
+                    content_within(value, self.settings)
                     if value.kind == "eval":
                         with suppress(ValueError):
-                            bounds.metrics_within(value, self.settings)
-        except bounds.OversizedEventError:
+                            metrics_within(value, self.settings)
+        except OversizedEventError:
             return True
         except EventDecodeError:
             pass

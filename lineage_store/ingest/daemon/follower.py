@@ -33,10 +33,9 @@ from lineage_store.errors import (
 )
 from lineage_store.findings import Finding, finding, of_database
 from lineage_store.ingest import commit, pipeline
-from lineage_store.ingest import lease as base_dirs
 from lineage_store.ingest.daemon.status_file import ACTIVE, STANDBY, DaemonStatus
 from lineage_store.ingest.daemon.watchdog import Pulse
-from lineage_store.ingest.lease import divide, release_lease
+from lineage_store.ingest.lease import confirm_path, divide, register, release_lease
 from lineage_store.ingest.pipeline import Ingester, record_cycle
 from lineage_store.ingest.problems import unlistable_base_dir
 from lineage_store.ingest.read.queue import FileQueue, SlowFiles
@@ -236,7 +235,7 @@ class Follower:
     def _lead(self) -> Lease:
         """Acquire the lease, and forget all that is cached: the previous holder may have changed anything."""
         self._base_dir = Path(os.path.realpath(self.named))
-        base_dir_id = base_dirs.register(self._engine, self._base_dir)
+        base_dir_id = register(self._engine, self._base_dir)
         if self._divides_into:
             divide(self._engine, base_dir_id, self._divides_into, self.settings.lease_s)
             self._divides_into = 0  # only once: another daemon's settings may ask for another number later
@@ -265,7 +264,7 @@ class Follower:
                 self.shards = leases.shard_count(session, base_dir_id)
                 who = self._holder, self.settings.lease_s, "daemon"
                 lease = leases.acquire(session, base_dir_id, *who, shard=self.shard, spread=may_spread)
-                base_dirs.confirm_path(session, base_dir_id, self._base_dir)
+                confirm_path(session, base_dir_id, self._base_dir)
                 return lease
         finally:
             if may_spread:

@@ -53,7 +53,7 @@ from lineage_store.store.schema.tables import (
     tombstone,
     train_job,
 )
-from lineage_store.store.writes import jobs as revisions
+from lineage_store.store.writes.jobs import next_revision
 from lineage_store.store.writes.lineage import remove_lineage
 from lineage_store.texts import key
 
@@ -104,7 +104,7 @@ def begin_removal(
     `number`: of the removal that these jobs are part of; None: a new one. Return its number, None without any job.
     """
     if job_ids:
-        revision = revisions.next_revision(session, base_dir_id)
+        revision = next_revision(session, base_dir_id)
         number = _count_in(session, base_dir_id, len(job_ids), cause, now, number)
         _begin(session, leaving_id, job_ids, cause.reason, number, revision, now)
     return number
@@ -124,7 +124,7 @@ def begin_unchanged(
     Return them, and the number of the removal as `begin_removal` does.
     """
     # First, so that no label can be given until the commit.
-    revision = revisions.next_revision(session, base_dir_id)
+    revision = next_revision(session, base_dir_id)
     still = select(train_job.c.id, train_job.c.revision).where(
         train_job.c.base_dir_id == base_dir_id, among(session, train_job.c.id, (job.id for job in named))
     )
@@ -272,7 +272,7 @@ def lift_all(session: Session, base_dir_id: int, train_ids: Collection[str]) -> 
     these = mine & among(session, tombstone.c.train_id, train_ids)
     count: int = session.value(select(func.count()).select_from(tombstone).where(these))
     if count:
-        lifted = {"lifted": True, "revision": revisions.next_revision(session, base_dir_id)}
+        lifted = {"lifted": True, "revision": next_revision(session, base_dir_id)}
         session.change(update(tombstone).where(these).values(lifted))
     return count
 
@@ -400,4 +400,4 @@ def rename(session: Session, base_dir_id: int, old: str, new: str) -> None:
             before = {*json.loads(row.moved_from or "[]"), old} - {new}
             values["moved_from"] = json.dumps(sorted(before))
         session.change(update(base_dir).where(base_dir.c.id == row.id).values(values))
-    revisions.next_revision(session, base_dir_id)
+    next_revision(session, base_dir_id)
