@@ -22,8 +22,7 @@ from sqlalchemy import Engine
 from lineage_store.config import Settings
 from lineage_store.errors import BookmarkMovedError, LineageParamSummaryPathError
 from lineage_store.ingest import commit, copies
-from lineage_store.ingest import lease as base_dirs
-from lineage_store.ingest.lease import hold_lease, writing_under
+from lineage_store.ingest.lease import hold_lease, is_known, known_at, refuse_unfit, register, writing_under
 from lineage_store.ingest.problems import missing_files, path_problems
 from lineage_store.ingest.read.batch import Batch
 from lineage_store.ingest.read.queue import FileQueue, reader_of
@@ -354,15 +353,15 @@ def ingest(
     """
     require_writable(engine)
     started = time.monotonic()
-    is_known = base_dirs.is_known(engine, base_dir)
-    if not is_known:
-        base_dirs.refuse_unfit(engine, base_dir)
+    was_known = is_known(engine, base_dir)
+    if not was_known:
+        refuse_unfit(engine, base_dir)
         if not holds_log_files(base_dir, levels=None if settings.recursive else 1):
             found = run_listing(base_dir, lambda: find_files(base_dir, settings))
             if not (found.files or found.unreadable):
                 counts = Counts(ignored=dict(found.ignored), too_deep=tuple(found.too_deep))
                 return IngestReport(str(base_dir), counts, 0, 0, 0, time.monotonic() - started)
-    base_dir_id = base_dirs.register(engine, base_dir)
+    base_dir_id = register(engine, base_dir)
     stop_waiting = should_stop if waits else lambda: True
     with hold_lease(
         engine, base_dir_id, settings.lease_s, mode="once", base_dir=base_dir, stop_waiting=stop_waiting
@@ -373,7 +372,7 @@ def ingest(
             record.finish(counts)
         commit.heartbeat(engine, lease, searched=True)
     report = _report(engine, base_dir, base_dir_id, counts, time.monotonic() - started)
-    return report if is_known else replace(report, known_at=base_dirs.known_at(engine, base_dir_id))
+    return report if was_known else replace(report, known_at=known_at(engine, base_dir_id))
 
 
 def run_listing(base_dir: Path, run: Callable[[], T]) -> T:
