@@ -26,7 +26,7 @@ class Bound(NamedTuple):
 
 BOUNDS = (
     Bound("files", 230),
-    Bound("lines", 50_836),
+    Bound("lines", 50_860),
     Bound("% of lines that import", 8),
     Bound("import *", 0),
     Bound("public names defined more than once", 2),
