@@ -251,10 +251,10 @@ def _note_and_obey(order: Path, renewing: threading.Lock) -> None:
         stop(BETWEEN)
         write_batch(engine, lease, *rest)
 
-    def move_bookmarks_noted(connection: Any, advances: Any) -> None:
+    def move_bookmarks_noted(session: Any, advances: Any) -> None:
         stop(FIRST)
-        move_bookmarks(connection, advances)
-        connection.execute(_NOTE, {"epoch": in_use[0].epoch, "base_dir_id": in_use[0].base_dir_id})
+        move_bookmarks(session, advances)
+        session.change(_NOTE, {"epoch": in_use[0].epoch, "base_dir_id": in_use[0].base_dir_id})
 
     def refresh_jobs_noted(*args: Any) -> None:
         refresh_jobs(*args)

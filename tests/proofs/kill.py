@@ -192,13 +192,13 @@ def _without_lease() -> None:
 
 
 def _without_bookmark_check() -> None:
-    def move_bookmarks(connection: Any, advances: Any) -> None:
+    def move_bookmarks(session: Any, advances: Any) -> None:
         for advance in advances:
             columns = {key: value for key, value in file_rows._row(advance).items() if key[:3] != "of_"}
             columns["event_count"] = log_file.c.event_count + advance.rows.event_count
             job_id, file_no = advance.file.key
             this = (log_file.c.job_id == job_id) & (log_file.c.file_no == file_no)
-            connection.execute(update(log_file).where(this).values(columns))
+            session.change(update(log_file).where(this).values(columns))
 
     replace_function(file_rows, move_bookmarks)
 

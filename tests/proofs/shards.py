@@ -297,13 +297,13 @@ def _note() -> None:
         in_use.lease = lease
         write_batch(engine, lease, *rest)
 
-    def move_bookmarks_noted(connection: Any, advances: Any) -> None:
-        move_bookmarks(connection, advances)
+    def move_bookmarks_noted(session: Any, advances: Any) -> None:
+        move_bookmarks(session, advances)
         lease: Lease = in_use.lease
         who = {"base_dir_id": lease.base_dir_id, "epoch": lease.epoch}
         shard = {"shards": lease.shards.count, "shard": lease.shards.number}
         for train_id in {advance.file.train_id for advance in advances}:
-            connection.execute(_NOTE, {**who, **shard, "train_id": train_id})
+            session.change(_NOTE, {**who, **shard, "train_id": train_id})
 
     vars(commit)["write_batch"] = write_batch_noted
     vars(file_rows)["move_bookmarks"] = move_bookmarks_noted
