@@ -137,7 +137,7 @@ class Repair:
             places = [place for place in places if place.path in (wanted, *wanted.parents)]
             if not places:
                 raise LineageParamSummaryPathError(
-                    f"{wanted} is not below a base dir of the store.", hint="`lineage-store why` tells more."
+                    f"{wanted} is not below a base dir of the store.", hint="`lineage-store why` explains it."
                 )
         total = Reread(0, 0)
         for place in places:

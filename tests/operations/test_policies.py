@@ -242,7 +242,7 @@ def test_ingest_leaves_them_alone_until_somebody_trains_there_again_or_asks_for_
     train(four, "a", BEGUN + 10)
     with LineageStore(url_of(engine)) as store:
         store.removal.restore(four, "./b")
-        store.job((four, "./c")).reingest()
+        store.job((four, "./c"), removed=True).reingest()
     ingest(engine, four)
     assert jobs(engine) == ["./a", "./b", "./c", "./d"]
     assert carry_out(engine, jobs=1) == ["b", "c", "d"]

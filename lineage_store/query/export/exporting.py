@@ -152,7 +152,7 @@ def _lack(since: str, error: Exception) -> str:
         return f"there is no {MANIFEST} in {since.removesuffix(MANIFEST) or 'this directory'}"
     if isinstance(error, OSError):
         return f"its {MANIFEST} cannot be read: {error.strerror}"
-    return f"it has no {MANIFEST} that tells revisions"
+    return f"it has no {MANIFEST} with revisions"
 
 
 def _views(
