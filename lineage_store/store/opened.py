@@ -258,7 +258,6 @@ class Opened:
 # because it may run in the transaction of the whole. Does not know the questions.
 
 
-"""The cause in the `DatabaseUnavailableError` of a question that a standby has ended."""
 P = ParamSpec("P")
 T = TypeVar("T")
 _IS_PART: ContextVar[bool] = ContextVar("is_part", default=False)
