@@ -3,8 +3,9 @@
 In: ids of jobs of one base dir. Out: a second base dir, marked as leaving, which has the jobs until
 `remove_part` has deleted them. Promises: readers see either a whole job, or none and a tombstone in its
 place. Labels and remarks stay with the base dir, in case the job comes back. What went at one time is one removal, by
-whose number all of it can be brought back. Policies remove no more than `removable_by_policies` says, which counts what they removed
-before, whichever process did it; and nothing while the clock is wrong.
+whose number all of it can be brought back. Policies remove no more than
+`removable_by_policies` says, which counts what they removed before, whichever process did it; and nothing while the
+clock is wrong.
 """
 
 from __future__ import annotations
