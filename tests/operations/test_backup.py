@@ -450,7 +450,7 @@ def test_a_program_of_postgresql_dies_with_us(
     (tmp_path / "pg_restore").chmod(0o700)
     run = "import sys; from lineage_store.store.database.db import open_engine\n"
     run += "from lineage_store.store.admin import client_programs\n"
-    run += "client_programs.run(open_engine(sys.argv[1]), 'pg_restore', 'x')"
+    run += "client_programs.run_program(open_engine(sys.argv[1]), 'pg_restore', 'x')"
     path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
     with subprocess.Popen(
         [sys.executable, "-c", run, postgres_url], env={**os.environ, "PATH": path}

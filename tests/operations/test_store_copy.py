@@ -47,7 +47,7 @@ def kill(connection):
         if not writes_left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-store_copy.copy_store(sys.argv[1], sys.argv[2])
+store_copy.copy_contents(sys.argv[1], sys.argv[2])
 """
 
 
