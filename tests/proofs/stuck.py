@@ -30,7 +30,7 @@ from helpers.ingesting import column
 from helpers.log_writer import GrowingFile, Log
 from lineage_store import LineageStore
 from lineage_store.cli import main
-from lineage_store.config import Settings
+from lineage_store.config import LIMIT_FIELDS, Settings
 from lineage_store.errors import ExitCode
 from lineage_store.ingest import pipeline
 from lineage_store.ingest.daemon import scheduler
@@ -371,7 +371,9 @@ def _clocked(place: _Place, shift: Path) -> dict[str, str]:
     """The environment of a daemon whose wall clock can be set."""
     library = shared_library("wall_clock.c", place.home)
     settings = {"database_url": place.url, **_TIMERS}
-    given = {f"LINEAGE_STORE_{name.upper()}": str(value) for name, value in settings.items()}
+    limits = {field.name for field in LIMIT_FIELDS} & settings.keys()
+    given = {f"LINEAGE_STORE_{name.upper()}": str(settings[name]) for name in settings.keys() - limits}
+    given["LINEAGE_STORE_LIMITS"] = " ".join(f"{name}={settings[name]}" for name in sorted(limits))
     return {**os.environ, **given, "LD_PRELOAD": str(library), "WALL_CLOCK_SHIFT": str(shift)}
 
 
