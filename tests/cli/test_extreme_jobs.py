@@ -190,7 +190,7 @@ def read_samples(store: LineageStore, base_dir: Path, train_id: str, plugin: str
         assert (found.steps[1:] > found.steps[:-1]).all()
         found.to_pandas()
         return
-    for sample in getattr(store, f"{plugin}s")(base_dir, train_id, tag):
+    for sample in getattr(store.job((base_dir, train_id)), f"{plugin}s")(tag):
         sample.read()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from helpers.program import PROGRAM
 from helpers.waiting import wait_until
 from lineage_store import LineageStore
+from lineage_store.config import LIMIT_FIELDS
 
 
 @contextmanager
@@ -29,6 +30,9 @@ def following_here(store: LineageStore, *base_dirs: Path) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+_LIMITS = "# limits: "
 
 
 @dataclass
@@ -57,15 +61,20 @@ class Daemon:
 
 
 def write(file: Path, **settings: object) -> None:
+    """Write a settings file; limits, which no file has, stand in its first line for `daemon`."""
     eager = {"poll_interval_s": 0.05, "discovery_interval_s": 0.05, "log_format": "json"}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in {**eager, **settings}.items()]
+    limits = {field.name for field in LIMIT_FIELDS} & settings.keys()
+    lines = [_LIMITS + " ".join(f"{name}={settings[name]}" for name in sorted(limits))]
+    given = {name: value for name, value in {**eager, **settings}.items() if name not in limits}
+    lines += [f"{name} = {json.dumps(value)}" for name, value in given.items()]
     file.write_text("\n".join(lines))
 
 
 @contextmanager
 def daemon(file: Path, url: str, *arguments: object) -> Iterator[Daemon]:
     command = [str(PROGRAM), "--config", str(file), "daemon", *map(str, arguments)]
-    environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url}
+    limits = file.read_text().partition("\n")[0].removeprefix(_LIMITS) if file.exists() else ""
+    environment = {**os.environ, "LINEAGE_STORE_DATABASE_URL": url, "LINEAGE_STORE_LIMITS": limits}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         running = Daemon(file, process)
         assert process.stderr is not None

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,5 +130,9 @@ def test_base_dirs_spread_over_daemons_and_come_back_when_one_dies(
         with running(database_url, *base_dirs) as second:
             wait_until(lambda: leads(engine) == {first.pid: 2, second.pid: 2})
         wait_until(lambda: leads(engine) == {first.pid: 4})
-    for base_dir in base_dirs:
-        assert visible_scalars(engine, base_dir.name) == {1: 0.5}
+        for base_dir in base_dirs:  # a daemon may hold a lease for a while before it reads
+            wait_until(partial(_is_read, engine, base_dir.name))
+
+
+def _is_read(engine: Engine, tag: str) -> bool:
+    return visible_scalars(engine, tag) == {1: 0.5}
