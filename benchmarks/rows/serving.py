@@ -1,7 +1,7 @@
 """The server's overhead over the Python API, the savings of buckets over all samples, and the cost of followers.
 
 A page is requested over one connection of http.client, which adds little time, from a server in a process of its own;
-the baseline is `filter_lineage` with the same condition in this process. Buckets of one series with a million samples
+the baseline is `lineage.filter` with the same condition in this process. Buckets of one series with a million samples
 are compared with `scalars` of the same series, both in this process. Followers read only the beginning of their
 streams, while nobody writes to the store; their cost is the CPU time of the server's process.
 """

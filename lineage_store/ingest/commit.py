@@ -86,7 +86,10 @@ def _note_failures(session: Session, batch: Batch, found: dict[KnownFile, OfFile
 
     A file that failed the reader MOST_FAILED_READS times in a row is no longer read.
     """
-    for event, files in ((FileEvent.FAILED, batch.failures), (FileEvent.HEAVILY_DAMAGED, batch.riddled)):
+    for event, files in (
+        (FileEvent.FAILED, batch.failures),
+        (FileEvent.HEAVILY_DAMAGED, batch.heavily_damaged),
+    ):
         for file, problem in files:
             file_rows.mark_failed(session, file, event, problem.what)
             found[file] = OfFile([problem], found.get(file, OfFile()).ranges)

@@ -374,4 +374,4 @@ def _made_ready(engine: Engine, url: str) -> bool:
 
 
 def _job_ids(session: Session) -> list[int]:
-    return list(session.column(select(train_job.c.id)))
+    return session.column(select(train_job.c.id))

@@ -363,7 +363,7 @@ def _read(session: Session, engine: Engine) -> tuple[Any, ...]:
         row["waiting_s"] = left_s.get(row["base_dir"], 0.0)
         searched = row["discovered_at"]
         row["lag_s"] = None if searched is None else (now - searched).total_seconds()
-    totals = [row._mapping for row in session.rows(_TOTALS)]
+    totals = session.mappings(_TOTALS)
     problems = [(row[0], row[1], row[2]) for row in session.rows(_PROBLEMS)]
     path = sqlite_path(engine.url)
     if path is None:

@@ -277,7 +277,7 @@ def _changed(target: Engine) -> LineageStoreError:
 
 
 # ---- Read the rows of a store's tables in batches by ascending key, and append rows to them
-# In: a connection, a table, an optional key to start behind. Out: rows as plain values; appended rows. Promises:
+# In: a session, a table, an optional key to start behind. Out: rows as plain values; appended rows. Promises:
 # memory is bounded by a batch; both databases return the same rows in the same order; samples, which are very many,
 # bypass SQLAlchemy for speed. Does not know what the rows are used for.
 

@@ -626,7 +626,7 @@ def choose(
     walks = session.kind == "sqlite" and not sort and few is None
     found_by_index = mentions(where, "summary_dir") or mentions(where, "updated_at")
     if counting is not None and walks and not found_by_index:
-        ((counted,),) = session.rows(Query(counting), **condition.values)
+        counted = session.value(Query(counting), **condition.values)
     sparse = counted is not None and counted <= _SPARSE
     ranges = compile_ranges(where, sort, base_dirs, few=few, sparse=sparse, want=want)
     return ChosenStatements(ranges, None, counting, counted)

@@ -374,8 +374,7 @@ def _count_by_page(condition: SearchCondition, shown: int) -> int | None:
 
 
 def _number(session: Session, statement: Select[Any], condition: SearchCondition) -> int:
-    ((counted,),) = session.rows(Query(statement), **condition.values)
-    return int(counted)
+    return int(session.value(Query(statement), **condition.values))
 
 
 # ---- Rows of the statements become columns: fast, because a function converts a whole column

@@ -140,8 +140,7 @@ def read_some_problems(
     fair = in_turn.c["turn", "first_seen_at", "problems", "path", "base_dir", "kind"]
     order = [each.desc() if each.name == "first_seen_at" else each for each in fair]
     some = select(in_turn).order_by(*order).limit(min(most, LARGEST_INTEGER))
-    found = [row._mapping for row in session.rows(some)]
-    return sorted(map(problem_of, map(dict, found)), key=_newest_first)
+    return sorted(map(problem_of, session.mappings(some)), key=_newest_first)
 
 
 def _newest_first(problem: Finding) -> tuple[Any, ...]:
@@ -160,7 +159,7 @@ def read_problems_below(session: Session, place: str) -> list[Finding]:
     rest = (column[name] for name in ("problems", "path", "base_dir", "kind"))
     newest = column["first_seen_at"].desc(), *rest
     wanted = rows.where(below, column["resolved_at"].is_(None)).order_by(*newest)
-    return list(map(problem_of, map(dict, [row._mapping for row in session.rows(wanted)])))
+    return list(map(problem_of, session.mappings(wanted)))
 
 
 def _within(base_dir: str | None) -> dict[str, object]:
@@ -246,7 +245,7 @@ def view_rows(
     for item in order:
         key: ColumnClause[Any] = column(item.removeprefix("-"))
         query = query.order_by(key.desc() if item.startswith("-") else key)
-    return [dict(row) for row in [row._mapping for row in session.rows(page.of(query))]]
+    return session.mappings(page.of(query))
 
 
 # ---- What the log files of jobs hold: how many files there are, whether all could be read, and their tags

@@ -2,7 +2,7 @@
 
 In: an open read transaction, subjects. Out: names and values, the most frequent first; or an error that shows the
 closest names. Promises: each name is found by index.
-`filter_lineage` does not check: a name that no job has is legal in a condition, and counts as missing in every job.
+`lineage.filter` does not check: a name that no job has is legal in a condition, and counts as missing in every job.
 """
 
 from __future__ import annotations

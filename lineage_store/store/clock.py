@@ -1,6 +1,6 @@
 """Whether the database's clock can be right: compared with what the store itself wrote down before.
 
-In: a connection, a base dir, the database's time. Out: how far the clock is off, or None; the time to write down.
+In: a session, a base dir, the database's time. Out: how far the clock is off, or None; the time to write down.
 Promises: a time that disagrees with the one written down is never written over it, so a wrong clock is still wrong at
 the next look, after a restart and for another process, until it is put right or a person confirms it. On SQLite the
 clock is that of the host, on PostgreSQL that of the server. Does not know what depends on it.

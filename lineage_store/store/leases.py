@@ -1,6 +1,6 @@
 """Leases: one ingester at a time may write the rows of a base dir's shard; every write transaction confirms its lease.
 
-In: a connection inside a write transaction. Out: a lease of one shard or of all, or an error that names the holder.
+In: the session of a write transaction. Out: a lease of one shard or of all, or an error that names the holder.
 Promises: all times are the database's. The epoch grows with every new holder, so the database refuses the writes of a
 holder that has lost its lease. The lease of a process that was killed on this host is free at once. Whatever locks
 several shards locks them in ascending order. While anybody holds a lease, nobody else can change the number of
@@ -354,7 +354,7 @@ def _leads_more(session: Session, leader: str, other: str, now: datetime) -> boo
 
 
 # ---- End the PostgreSQL session of a lease holder that was stopped inside a transaction, so that another can take over
-# In: a connection, and the name that the lease gives such a session (`Lease.session_name`). Out: no stalled session
+# In: a session, and the name that the lease gives such a session (`Lease.session_name`). Out: no stalled session
 # of that name is left, or an error names the one that this role may not end. Promises: only a session inside a
 # transaction of that very lease is ended, because the name is set for one transaction (so neither a reused process id
 # nor a pooled session is mistaken for it); a session that is working is left alone, however long it takes. Why: only

@@ -203,18 +203,18 @@ class Opened:
     def snapshot(self) -> Iterator[None]:
         """Answer all questions of this thread in the block from one snapshot; the block must not wait for others."""
         with self.read() as session:
-            self._here.connection = session
+            self._here.session = session
             try:
                 yield
             finally:
-                self._here.connection = None
+                self._here.session = None
 
     @contextmanager
     def read(self, engine: Engine | None = None) -> Iterator[Session]:
         """Open a read transaction on an engine; None: use the snapshot's transaction, or else `read_engine`."""
         from lineage_store.store.database import db
 
-        here = getattr(self._here, "connection", None)
+        here = getattr(self._here, "session", None)
         if engine is None and here is not None:
             yield here
             return
@@ -245,7 +245,7 @@ class Opened:
             with self.read(engine) as session:
                 return question(session)
 
-        return answer() if getattr(self._here, "connection", None) else asked_again(answer)()
+        return answer() if getattr(self._here, "session", None) else asked_again(answer)()
 
     def base_dirs(self, base_dir: PathLike | None = None) -> list[BaseDirRef]:
         """Return the base dir at a path as a list of one, or all, as the primary has them; raises as `refs` does."""
@@ -253,8 +253,8 @@ class Opened:
 
 
 # ---- Retry a question that a standby has ended because it had to replay changes to the rows that the question read
-# In: a function. Out: the same with a retry. Promises: one retry, for no other failure; the
-# retry starts anew, in a snapshot of its own. A question that is part of another question is not retried by itself,
+# In: a function. Out: the same with a retry. Promises: one retry, for no other failure; the retry starts anew, in a
+# snapshot of its own. A question that is part of another question is not retried by itself,
 # because it may run in the transaction of the whole. Does not know the questions.
 
 

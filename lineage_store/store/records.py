@@ -141,7 +141,7 @@ class FileRows(NamedTuple):
     """These lineage events folded, if the chunk is the first of its file."""
     problems: tuple[RangeProblems, ...] = ()
     """One per kind; a commit may add further ones of a kind."""
-    riddled_at: int | None = None
+    heavily_damaged_at: int | None = None
     """Where the first damaged place beyond the setting `most_damages` begins."""
     suspect: Finding | None = None
     """Set if the bytes at `end` are no valid frame, but it is too early to give them up."""

@@ -46,7 +46,7 @@ def _rows(session: Session, table: Any) -> list[dict[str, Any]]:
     query = select(*shown)
     if table is tables.ingest_problem:
         query = query.where(table.c.resolved_at.is_(None))
-    return [dict(row) for row in [row._mapping for row in session.rows(query)]]
+    return session.mappings(query)
 
 
 def _natural(names: dict[str, dict[Any, Any]], table: str, column: str, row: dict[str, Any]) -> Any:

@@ -81,9 +81,10 @@ def command_of(pid: int) -> str:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, which its parent may not have asked yet."""
+    """Whether a process has ended with all of its threads, which its parent may not have asked yet."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
     except OSError:
         return True
 

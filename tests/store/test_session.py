@@ -56,6 +56,14 @@ def test_first_one_value_and_column_are_the_same_for_each_kind_of_statement(engi
             assert session.first(asked, asked=9) is None
 
 
+def test_rows_as_mappings_have_the_names_of_their_columns(engine: Engine) -> None:
+    with writing(engine) as session:
+        fill(session, 2)
+        query = select(base_dir.c.path_key, base_dir.c.created_at.label("made")).order_by(base_dir.c.path_key)
+        expected = [{"path_key": 0, "made": AT}, {"path_key": 1, "made": AT + timedelta(seconds=1)}]
+        assert session.mappings(query) == expected
+
+
 def test_a_statement_is_executed_once_per_row_with_its_own_values_too(engine: Engine) -> None:
     elsewhere = AT.astimezone(timezone(timedelta(hours=5)))
     with writing(engine) as session:

@@ -211,7 +211,7 @@ class ChunkContent:
     """By kind: the memory that they take does not grow with their number."""
     places: int = 0
     """Number of separate places with problems, of any kind."""
-    riddled_at: int | None = None
+    heavily_damaged_at: int | None = None
     """Where the first place beyond `most_damages` begins."""
     version_times: list[float] = field(default_factory=list)
     event_count: int = 0
@@ -239,7 +239,7 @@ class ChunkContent:
         if start != self._noted_to:
             self.places += 1
             if self.places == self.most_damages + 1:
-                self.riddled_at = start
+                self.heavily_damaged_at = start
         self._noted_to = end
         found, before = in_range(kind, start, end, reason=reason), self.problems.get(kind)
         self.problems[kind] = found if before is None else before.plus(found)
@@ -330,7 +330,7 @@ class ChunkContent:
             lineage_events=tuple(self.lineage_events),
             folded=self._folded() if fold else None,
             problems=tuple(self.problems.values()),
-            riddled_at=self.riddled_at,
+            heavily_damaged_at=self.heavily_damaged_at,
             suspect=suspect,
         )
 

@@ -56,7 +56,7 @@ class Batch:
     samples: list[SampleColumns] = field(default_factory=list)
     rewritten: list[Rewritten] = field(default_factory=list)
     failures: list[tuple[KnownFile, Finding]] = field(default_factory=list)
-    riddled: list[tuple[KnownFile, Finding]] = field(default_factory=list)
+    heavily_damaged: list[tuple[KnownFile, Finding]] = field(default_factory=list)
     """Files with more than `most_damages` problems in one chunk, which are not read any more."""
     row_count: int = 0
     """Rows to write; what is looked up by name counts as _SAMPLES_A_NAME rows."""
@@ -96,13 +96,13 @@ class Batch:
             samples=[
                 columns.only(which) for columns, which in zip(self.samples, kept, strict=True) if any(which)
             ],
-            riddled=[each for each in self.riddled if each[0].key not in keys],
+            heavily_damaged=[each for each in self.heavily_damaged if each[0].key not in keys],
         )
 
     @property
     def calls_for_writing(self) -> bool:
         """Whether anything that was read, or could not be, is to be stored; copies are settled by themselves."""
-        return bool(self.advances or self.failures or self.riddled or self.failed_read)
+        return bool(self.advances or self.failures or self.heavily_damaged or self.failed_read)
 
     def is_full(self, settings: Settings) -> bool:
         """Return whether the batch has enough rows or bytes for a transaction."""
@@ -221,8 +221,8 @@ class _Filling:
     def _take(self, chunks: Sequence[Chunk]) -> list[_Portion]:
         """Decode chunks; return the files whose first frame is longer than the chunk, and how many bytes to read."""
         found = rows.from_chunks(chunks, self.settings)
-        cut = [self._without_riddled(*each) for each in zip(chunks, found.files, strict=True)]
-        if self.batch.riddled and cut != list(chunks):
+        cut = [self._without_heavily_damaged(*each) for each in zip(chunks, found.files, strict=True)]
+        if self.batch.heavily_damaged and cut != list(chunks):
             chunks, found = cut, rows.from_chunks(cut, self.settings)
         self.batch.samples.extend(found.samples)
         self.batch.row_count += _SAMPLES_A_NAME * sum(len(samples.series) for samples in found.samples)
@@ -236,14 +236,14 @@ class _Filling:
                 self.batch.add(advance)
         return longer
 
-    def _without_riddled(self, chunk: Chunk, found: FileRows) -> Chunk:
+    def _without_heavily_damaged(self, chunk: Chunk, found: FileRows) -> Chunk:
         """Return the chunk, cut off before the first damaged place beyond `most_damages`: each takes time to read."""
-        if found.riddled_at is None:
+        if found.heavily_damaged_at is None:
             return chunk
         path, most = relative_path(chunk.file.train_id, chunk.file.name), self.settings.most_damages
         told = finding("heavily_damaged_file", path, most=most, start=chunk.position, end=found.end)
-        self.batch.riddled.append((chunk.file, told))
-        return replace(chunk, stop=found.riddled_at)
+        self.batch.heavily_damaged.append((chunk.file, told))
+        return replace(chunk, stop=found.heavily_damaged_at)
 
 
 def _caught_up(chunk: Chunk, ended: NeedData | Suspect) -> bool:

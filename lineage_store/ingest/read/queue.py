@@ -216,7 +216,7 @@ class FileQueue:
     def _taken(self, batch: Batch, *, slow: bool = False) -> Batch:
         for train_id, cost in batch.costs.items():
             self._turns.charge(train_id, cost)
-        left_alone = {file.key for file, _ in batch.riddled}
+        left_alone = {file.key for file, _ in batch.heavily_damaged}
         for each in batch.advances:
             if each.has_more and each.file.key not in left_alone:
                 if each.file.byte_offset:

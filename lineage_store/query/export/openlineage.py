@@ -60,13 +60,13 @@ def _rows(session: Session, view: str, jobs: Select[Any] | None, after: int) -> 
     query = view_select(view).where(job_id > after).order_by(job_id).limit(_JOBS_AT_A_TIME)
     if jobs is not None:
         query = query.where(job_id.in_(jobs))
-    return [dict(row) for row in [row._mapping for row in session.rows(query)]]
+    return session.mappings(query)
 
 
 def _by_job(session: Session, view: str, ids: Sequence[int]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = defaultdict(list)
-    for row in [row._mapping for row in session.rows(view_select(view).where(column("job_id").in_(ids)))]:
-        found[row["job_id"]].append(dict(row))
+    for row in session.mappings(view_select(view).where(column("job_id").in_(ids))):
+        found[row["job_id"]].append(row)
     return found
 
 

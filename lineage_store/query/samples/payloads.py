@@ -8,13 +8,13 @@ ingested; otherwise PayloadUnavailableError names the file, the bytes and the re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import RowMapping, and_, func, or_, select
+from sqlalchemy import and_, func, or_, select
 
 from lineage_store.errors import LineageParamValueError
 from lineage_store.eventlog.payload_files import MOST_BYTES, FramePlace, PayloadSource
@@ -181,7 +181,7 @@ def payloads_of(
     `job` is (base dir, train id), `wanted` is (plugin, tag).
     """
     statement = select(payload_sample).where(of_file.effective(payload_sample, start, stop))
-    rows = [row._mapping for row in session.rows(statement.order_by(payload_sample.c.step).limit(limit))]
+    rows = session.mappings(statement.order_by(payload_sample.c.step).limit(limit))
     return [_sample(row, of_file, job, wanted) for row in rows]
 
 
@@ -194,14 +194,13 @@ def payloads_at(
 ) -> list[PayloadSample]:
     """Return the payloads of one series at these steps, ascending; superseded ones too."""
     at_steps = and_(of_file.of(payload_sample), among(session, payload_sample.c.step, steps))
-    rows = [
-        row._mapping
-        for row in session.rows(select(payload_sample).where(at_steps).order_by(payload_sample.c.step))
-    ]
+    rows = session.mappings(select(payload_sample).where(at_steps).order_by(payload_sample.c.step))
     return [_sample(row, of_file, job, wanted) for row in rows]
 
 
-def _sample(row: RowMapping, of_file: Series, job: tuple[str, str], wanted: tuple[str, str]) -> PayloadSample:
+def _sample(
+    row: Mapping[str, Any], of_file: Series, job: tuple[str, str], wanted: tuple[str, str]
+) -> PayloadSample:
     plugin, tag = wanted
     frame = row["frame_offset"], row["frame_length"], row["checksum"]
     return PayloadSample(
@@ -220,7 +219,7 @@ def _sample(row: RowMapping, of_file: Series, job: tuple[str, str], wanted: tupl
     )
 
 
-def _summary(row: RowMapping) -> HistogramSummary:
+def _summary(row: Mapping[str, Any]) -> HistogramSummary:
     return HistogramSummary(**{field.name: row[field.name] for field in fields(HistogramSummary)})
 
 

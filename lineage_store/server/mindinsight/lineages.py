@@ -47,7 +47,7 @@ _BUCKETS = 5
 _LEAST_SAMPLES = 3
 _TUNABLE = [field.name for field in LISTED if field.tunable]
 _NAN = WORD_BY_KIND["nan"]
-"""NaN in the answers of `filter_lineage`. An infinity is a text to MindInsight: such a column is not numeric."""
+"""NaN in the answers of `lineage.filter`. An infinity is a text to MindInsight: such a column is not numeric."""
 _LARGEST = 1e300
 """Larger magnitudes count as missing, because the distance of two of them may overflow."""
 _FINEST = 1e-14
@@ -271,7 +271,7 @@ def _invalid_condition(name: str, detail: str) -> RefusedError:
 
 
 def analysed(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what MindInsight's page says of these jobs (as `filter_lineage` returns them), its numbers in its order.
+    """Return what MindInsight's page says of these jobs (as `lineage.filter` returns them), its numbers in its order.
 
     For each metric and the loss a histogram, and for each tunable number the magnitude of its Pearson correlation with
     the result.

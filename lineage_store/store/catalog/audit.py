@@ -1,6 +1,6 @@
 """The store's rows of log files, to be compared with the files themselves. Only reads.
 
-In: an open connection; keys. Out: rows of the tables; samples are streamed.
+In: a session; keys. Out: rows of the tables; samples are streamed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def given_up(session: Session, file: FileKey, byte_offset: int) -> GivenUp:
 
 
 def series_rows(session: Session, file: FileKey) -> list[Row[Any]]:
-    return list(session.rows(select(series).where(in_file(series, file))))
+    return session.rows(select(series).where(in_file(series, file)))
 
 
 def samples(session: Session, of: Row[Any]) -> Iterator[Row[Any]]:
@@ -100,7 +100,7 @@ def samples(session: Session, of: Row[Any]) -> Iterator[Row[Any]]:
 def buckets(session: Session, of: Row[Any]) -> list[Row[Any]]:
     """Return the buckets of a row of `series`, by step."""
     query = select(scalar_bucket).where(in_series(scalar_bucket, (of.job_id, of.series_no)))
-    return list(session.rows(query.order_by(scalar_bucket.c.first_step)))
+    return session.rows(query.order_by(scalar_bucket.c.first_step))
 
 
 def thinned_series(session: Session, file: FileKey) -> int:
@@ -112,7 +112,7 @@ def thinned_series(session: Session, file: FileKey) -> int:
 def lineage_events(session: Session, file: FileKey) -> list[Row[Any]]:
     """Return the lineage events of a file, in its order."""
     query = select(lineage_event).where(in_file(lineage_event, file))
-    return list(session.rows(query.order_by(lineage_event.c.byte_offset, lineage_event.c.value_index)))
+    return session.rows(query.order_by(lineage_event.c.byte_offset, lineage_event.c.value_index))
 
 
 def model_lineage(session: Session, job_id: int) -> str | None:
@@ -123,7 +123,7 @@ def model_lineage(session: Session, job_id: int) -> str | None:
 
 
 # ---- Find stored best results that the present settings would choose otherwise. Only reads
-# In: a connection, and for which metrics less is better. Out: the metrics concerned, each with the number of jobs;
+# In: a session, and for which metrics less is better. Out: the metrics concerned, each with the number of jobs;
 # the jobs of a base dir concerned. Promises: one pass over the results of evaluations, however many metrics they
 # have; compares the results themselves, so that it need not know the earlier settings.
 

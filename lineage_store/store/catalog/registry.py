@@ -80,8 +80,7 @@ def ensure_base_dir(session: Session, path: str, now: datetime, *, leaving: bool
     """Return the id of a base dir by its stored path; insert the base dir if the store does not know it."""
     row = {"path": path, "path_key": key(path), "created_at": now, "clock_at": now, "leaving": leaving}
     session.change(upsert(session, base_dir, ["path_key"]), row)
-    ((found,),) = session.rows(_BY_PATH, asked=key(path))
-    return int(found)
+    return int(session.value(_BY_PATH, asked=key(path)))
 
 
 def job_id(session: Session, base_dir_id: int, train_id: str) -> int | None:
@@ -248,8 +247,7 @@ def job_count(session: Session, base_dir_id: int) -> int:
 
 def has_jobs(session: Session, base_dir_id: int) -> bool:
     """Return whether the store has any job of a base dir."""
-    ((first,),) = session.rows(Query(FIRST_JOB), asked=base_dir_id)
-    return first is not None
+    return session.value(Query(FIRST_JOB), asked=base_dir_id) is not None
 
 
 FIRST_JOB = select(func.min(train_job.c.train_id)).where(train_job.c.base_dir_id == bindparam("asked"))
@@ -418,7 +416,7 @@ def generations(session: Session, base_dir_id: int, train_id: str) -> list[Row[A
     """Return every generation of every log file of a job, by name and generation."""
     mine = (train_job.c.base_dir_id == base_dir_id) & (train_job.c.train_id == train_id)
     query = select(log_file).join_from(log_file, train_job).where(mine)
-    return list(session.rows(query.order_by(log_file.c.name, log_file.c.generation)))
+    return session.rows(query.order_by(log_file.c.name, log_file.c.generation))
 
 
 def has_lineage(session: Session, job_id: int) -> bool:
@@ -569,7 +567,7 @@ def of_removal(session: Session, number: int) -> tuple[int, str, list[str]] | No
     if place is None:
         return None
     jobs = select(tombstone.c.train_id).where(tombstone.c.removal_id == number, ~tombstone.c.lifted)
-    return place.id, place.path, list(session.column(jobs.order_by(tombstone.c.train_id)))
+    return place.id, place.path, session.column(jobs.order_by(tombstone.c.train_id))
 
 
 def removed_among(session: Session, base_dir_id: int, train_ids: Iterable[str]) -> set[str]:
@@ -591,7 +589,7 @@ def by_policy(session: Session, path: str | None = None) -> list[dict[str, Any]]
     )
     if path is not None:
         wanted = wanted.where(base_dir.c.path == path)
-    return [dict(row) for row in [row._mapping for row in session.rows(wanted)]]
+    return session.mappings(wanted)
 
 
 # A subquery, because for a join SQLite would start from the base dirs and sort all their tombstones.
@@ -610,7 +608,7 @@ _REMOVALS = (
 
 
 # ---- Base dirs that were moved, and jobs that the store has in two base dirs. Only reads
-# In: a connection, a stored path or a base dir. Out: where the base dir is now, or which others have the same jobs.
+# In: a session, a stored path or a base dir. Out: where the base dir is now, or which others have the same jobs.
 # Promises: two jobs count as the same only if they have the same train id and a log file with the same name and the
 # same digest of its first frame.
 

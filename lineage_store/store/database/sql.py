@@ -215,6 +215,12 @@ class Session:
             return [row[0] for row in self.rows(statement, values, **named)]
         return list(self._execute(statement, values, named).scalars())
 
+    def mappings(
+        self, statement: Executable, values: Values = None, /, **named: object
+    ) -> list[dict[str, Any]]:
+        """Return all rows, each as a dict by the names of its columns."""
+        return list(map(dict, self._execute(statement, values, named).mappings()))
+
     def stream(
         self, statement: Query | Executable | str, size: int, values: Values = None, /, **named: object
     ) -> Iterator[list[Any]]:

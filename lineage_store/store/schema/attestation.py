@@ -1,6 +1,6 @@
 """Attestation: whether a database's catalog is that of a store, and which other objects there act on the store.
 
-In: a connection whose database has a store of a known revision and layout. Out: which of our objects were changed or
+In: a session whose database has a store of a known revision and layout. Out: which of our objects were changed or
 are missing, which others act on ours (triggers, functions, rules, constraints …), and which are an administrator's own
 indexes, views and tables. Promises: what a catalog must be comes from the migrations, the tables and the views in the
 code, never from the database; nothing of the store's own code or rows is run; the database is not changed.

@@ -106,7 +106,7 @@ def _described(column: Column[Any]) -> Described:
 
 
 # ---- Create, replace and drop the views; find out whether they are this release's, and who may read them
-# In: a connection inside a write transaction. Out: views, and the GRANT statements of dropped ones. A digest of all
+# In: the session of a write transaction. Out: views, and the GRANT statements of dropped ones. A digest of all
 # views and descriptions is stored with them, so that an upgrade leaves a database that is up to date alone.
 
 
@@ -144,7 +144,7 @@ def grants(session: Session, names: Sequence[str] = NAMES) -> list[str]:
     """Return the GRANT statements for the privileges of others on views or tables, to be run after making them anew."""
     if session.kind == "sqlite":
         return []
-    return list(session.column(_GRANTS, {"names": list(names)}))
+    return session.column(_GRANTS, {"names": list(names)})
 
 
 def up_to_date(session: Session, version_table: str) -> bool:

@@ -1,6 +1,6 @@
 """Partitions of PostgreSQL's sample tables by ranges of job ids: show them, make them for new jobs, drop empty ones.
 
-In: a connection. Out: the layout; partitions for new jobs; the jobs whose samples can be dropped as whole partitions.
+In: a session. Out: the layout; partitions for new jobs; the jobs whose samples can be dropped as whole partitions.
 Promises: every job has its partitions, because each transaction that inserts jobs calls `ensure`: no insert of samples
 fails, and no DEFAULT partition is needed; a partition is dropped only when no job of its range is left. Database
 functions make and drop partitions with the rights of the tables' owner, because the ingest role owns no table; only
@@ -124,7 +124,7 @@ def layouts(session: Session, *names: str) -> dict[str, tuple[int, int]]:
 
 def partition_names(session: Session) -> list[str]:
     """Return the names of the sample tables' partitions."""
-    return list(session.column(_NAMES))
+    return session.column(_NAMES)
 
 
 def is_partitioned(session: Session) -> bool:

@@ -89,14 +89,14 @@ def quiet_jobs(
     quiet = train_job.c.last_grown_at < now - timedelta(seconds=live_within_s)
     live = (train_job.c.state == JobState.LIVE) & quiet
     jobs = select(train_job.c.id).where(*shards.conditions(base_dir_id), live)
-    return list(session.column(jobs))
+    return session.column(jobs)
 
 
 def at_rest(session: Session, job_ids: Collection[int]) -> list[int]:
     """Return which of some jobs are neither being read nor live."""
     rests = train_job.c.state.not_in([JobState.READING, JobState.LIVE])
     these = select(train_job.c.id).where(among(session, train_job.c.id, job_ids), rests)
-    return list(session.column(these))
+    return session.column(these)
 
 
 def _streams(dialect_name: str) -> Subquery:

@@ -285,13 +285,13 @@ def _bury(session: Session, job_ids: Sequence[int], why: Mapping[str, Any]) -> N
         func.coalesce(train_job.c.last_file_time, 0).label("last_file_time"),
         train_job.c.created_at.label("first_seen_at"),
     ).where(among(session, train_job.c.id, job_ids))
-    rows = [{**row, **why} for row in [row._mapping for row in session.rows(removed)]]
+    rows = [{**row, **why} for row in session.mappings(removed)]
     keys, rest = ["base_dir_id", "train_id"], ["last_file_time", "first_seen_at", *why]
     session.change(upsert(session, tombstone, keys, rest), rows)
 
 
 # ---- Forgetting a base dir: all its rows are deleted, in bounded steps
-# In: a connection and a base dir. Out: what the store has of it, and whether there is more to delete. Promises: from
+# In: a session and a base dir. Out: what the store has of it, and whether there is more to delete. Promises: from
 # the first step on, the base dir is no longer known by its path. The rows left are under a name that is no path, so
 # that after an interruption nothing is ingested into them, the path can be ingested anew, and the removal can be
 # resumed.
